@@ -52,7 +52,6 @@ sphinx_gallery_conf = {
     # Examples that start servers are shown, not executed.
     "filename_pattern": r"/(?!remote_|dask_|spark_)\w+\.py$",
     "within_subsection_order": "gallery_order.JourneySortKey",
-    "default_thumb_file": str(HERE / "pictures" / "who-sees-what.svg"),
     "abort_on_example_error": True,
     "remove_config_comments": True,
     "show_memory": False,

@@ -30,7 +30,7 @@ for ax, epsilon in zip(axes, (0.02, 0.1, 1.0), strict=True):
         model = lgb_dp.DPLGBMClassifier(epsilon, delta=1e-5, n_estimators=300).fit(X, y, **public)
         ax.plot(income / 1000, model.predict_proba(aged_50)[:, 1], linewidth=0.8)
     ax.plot(income / 1000, norm.cdf((income / 1000 - 60) / 20), "k--", linewidth=1)
-    ax.set(title=f"ε = {epsilon:g}", xlabel="income, thousands")
+    ax.set(title=f"ε = {epsilon:g},\nδ = 1e-5", xlabel="income, thousands")
 axes[0].set_ylabel("chance at the age of 50")
 plt.show()
 

@@ -49,7 +49,7 @@ def try_out(interpreter: str, wheel: Path) -> None:
         command = [python, "-I", "trial_training.py", str(folder / "venv")]
         subprocess.run(command, cwd=folder, check=True)
         # XGBoost without its libraries for GPUs, as docs/deploy.md has it.
-        drop = ["uninstall", "--quiet", "--yes", "xgboost", "nvidia-nccl-cu12"]
+        drop = ["uninstall", "--quiet", "--yes", "xgboost", "nvidia-nccl-cu12", "nvidia-nccl-cu13"]
         for change in (drop, ["install", "--quiet", "xgboost-cpu"]):
             subprocess.run([python, "-m", "pip", *change], check=True)
         subprocess.run(command, cwd=folder, check=True)

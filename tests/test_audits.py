@@ -4,13 +4,15 @@ import importlib
 import os
 import re
 import sys
+from collections import Counter
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_ind
 
 ROOT = Path(__file__).parents[1]
 if str(ROOT) not in sys.path:
@@ -19,11 +21,23 @@ pytest.importorskip("nacl")
 
 from audits import slow_sums as slow  # noqa: E402
 from audits.outcome import HONEST, MEASURED, PLANTED, Audit, Line  # noqa: E402
+from gbdt_commons.errors import VeilboostError  # noqa: E402
 from lgb_dp.accounting.gaussian import gaussian_mu  # noqa: E402
 from lgb_dp.mechanisms import noise  # noqa: E402
 
-OUTSIDE = ("phe", "heu", "heu.phe", "lightphe", "torch", "sacroml", "privacy_estimates", "dp_auditorium")
-AUDITORS = ("attacks", "auditorium", "ciphers", "releases", "sums")
+OUTSIDE = (
+    "phe",
+    "heu",
+    "heu.phe",
+    "lightphe",
+    "torch",
+    "sacroml",
+    "privacy_estimates",
+    "dp_auditorium",
+    "dp_recorder",
+    "atheris",
+)
+AUDITORS = ("attacks", "auditorium", "ciphers", "fuzz", "recorder", "releases", "sums", "timing")
 
 
 @pytest.fixture
@@ -51,11 +65,19 @@ def test_packages_that_are_missing_are_counted_by_name(without_packages):
     assert [one.partition(":")[0] for one in audit.not_run] == ["phe", "sf-heu", "lightphe"]
 
 
-def test_an_auditor_without_its_package_has_no_pieces(without_packages):
-    for name, package in (("attacks", "sacroml"), ("auditorium", "dp_auditorium")):
-        audit = Audit(name, "")
-        assert loaded(name).pieces(audit, True) == []
-        assert audit.not_run[0].startswith(f"{package}: ")
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        ("attacks", "sacroml"),
+        ("auditorium", "dp_auditorium"),
+        ("fuzz", "atheris"),
+        ("recorder", "dp_recorder"),
+    ],
+)
+def test_an_auditor_without_its_package_has_no_pieces(name, package, without_packages):
+    audit = Audit(name, "")
+    assert loaded(name).pieces(audit, True) == []
+    assert audit.not_run[0].startswith(f"{package}: ")
 
 
 def test_a_package_on_the_path_that_is_not_installed_is_run(monkeypatch):
@@ -96,6 +118,107 @@ def test_every_auditor_has_pinned_packages_and_a_target():
         assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in path.read_text().splitlines())
     for name in AUDITORS:
         assert re.search(rf"^audits:(?:.*\\\n)?.*\baudits-{name}\b", makefile, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", loaded("fuzz").TARGETS)
+def test_what_fuzzing_begins_with_is_read_or_refused_by_an_error_of_ours(name):
+    read, seeds = loaded("fuzz").TARGETS[name]()
+    refused = 0
+    for seed in seeds:
+        try:
+            read(seed)
+        except VeilboostError:
+            refused += 1
+    assert refused <= len(seeds) // 2
+
+
+@pytest.mark.parametrize("name", loaded("fuzz").FAULTS)
+def test_a_fault_that_is_planted_for_fuzzing_is_one(name):
+    fuzz = loaded("fuzz")
+    read, seeds = fuzz.TARGETS[name]()
+    raised = Counter()
+    with fuzz.FAULTS[name]():
+        for seed in (one + end for one in seeds for end in (b"", b"0")):
+            try:
+                read(seed)
+            except Exception as error:
+                raised[isinstance(error, VeilboostError)] += 1
+    assert raised[False]
+
+
+def test_distances_of_inputs_are_those_that_a_mechanism_pays_for():
+    distance, one = loaded("recorder").distance, np.array([[1.0, 2.0, -np.inf], [5.0, 5.0, 5.0]])
+    moved = one + np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 0.0]])
+    found = [distance(kind, moved, one) for kind in ("Gaussian", "discrete Laplace", "exponential")]
+    assert found == [5.0, 7.0, 4.0]
+    assert distance("Gaussian", one, one[:1]) == np.inf
+
+
+@pytest.mark.filterwarnings("ignore::lgb_dp.PrivacyLeakWarning")
+@pytest.mark.parametrize("name", loaded("recorder").TRAINERS)
+def test_a_row_s_releases_lose_no_more_than_was_charged(name):
+    """By a recorder of the interface that the outside one has."""
+    recorder = loaded("recorder")
+    X, y = recorder.rows(np.random.default_rng(2))
+    objection, loss = recorder.frozen(a_recorder(), partial(recorder.fitted, name), X, y)
+    assert objection == ""
+    assert 0.3 < loss <= recorder.ROUNDING
+    if name == "NewtonBoost":
+        for fault in recorder.FAULTS.values():
+            with fault():
+                objection, loss = recorder.frozen(a_recorder(), partial(recorder.fitted, name), X, y)
+            assert objection or loss > recorder.ROUNDING
+
+
+def a_recorder():
+    """What is used of `dp_recorder`: the second fit gets the first one's numbers."""
+    active = []
+
+    class Auditor:
+        def __init__(self):
+            self.log, self.place = [], None
+
+        def __enter__(self):
+            active.append(self)
+
+        def __exit__(self, *_):
+            active.clear()
+
+        def set_replay(self):
+            self.place = 0
+
+        def validate_records(self):
+            for one in self.log:
+                assert one.metric_fn(*one.inputs_d.values(), *one.inputs_dp.values()) <= one.sensitivity_val
+
+    def audit_spec(kind, _values, _scale, metric):
+        def decorated(release):
+            def called(values, *params):
+                (own,), named = active, {"scale": params[0]}
+                if own.place is None:
+                    entry = SimpleNamespace(kind=kind, metric_fn=metric, params=named, given=params)
+                    entry.inputs_d, entry.inputs_dp = {"values": values.copy()}, None
+                    entry.output = release(values, *params)
+                    own.log.append(entry)
+                    return entry.output
+                entry, own.place = own.log[own.place], own.place + 1
+                assert (entry.kind, entry.given) == (kind, params)
+                entry.inputs_dp = {"values": values.copy()}
+                return entry.output
+
+            return called
+
+        return decorated
+
+    return SimpleNamespace(Auditor=Auditor, audit_spec=audit_spec)
+
+
+def test_a_step_that_takes_longer_for_some_secrets_is_found():
+    timing = loaded("timing")
+    slow = (lambda n: sum(range(n)), lambda: 10_000, lambda: 20_000)
+    assert abs(timing.largest_t(slow, 60)) > timing.BOUND
+    one, other = np.random.default_rng(3).normal(size=(2, 50))
+    assert timing.welch(one, other) == pytest.approx(ttest_ind(one, other, equal_var=False).statistic)
 
 
 # The slow implementations, by the vectors of their descriptions.

@@ -55,9 +55,9 @@ PARAMETERS = {
     + _CLUSTER
     + "**keywords",
     lgb_dp.dask.DaskDPLGBMRegressor: _PRIVATE + _RUN + _CLUSTER + "**keywords",
-    lgb_dp.dask.DaskDPLGBMSurvival: _PRIVATE + _LAW + _RUN + _CLUSTER + "**keywords",
-    lgb_dp.DPLGBMSurvival: _PRIVATE + _LAW + _RUN + "**keywords",
-    lgb_dp.federated.FederatedDPLGBMSurvival: _FEDERATED.replace("n_jobs", _LAW + "n_jobs"),
+    lgb_dp.dask.DaskDPLGBMSurvival: _PRIVATE + _RUN + _LAW + _CLUSTER + "**keywords",
+    lgb_dp.DPLGBMSurvival: _PRIVATE + _RUN + _LAW + "**keywords",
+    lgb_dp.federated.FederatedDPLGBMSurvival: _FEDERATED + ", " + _LAW.removesuffix(", "),
     lgb_dp.federated.FederatedDPLGBMClassifier: _FEDERATED,
     lgb_dp.federated.FederatedDPLGBMRegressor: _FEDERATED,
     lgb_dp.vertical.VerticalDPLGBMClassifier: _COLUMNS,

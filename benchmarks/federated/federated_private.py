@@ -49,7 +49,7 @@ def pooled(data: Split, epsilon: float, n_rounds: int) -> tuple[float, float]:
 
 
 def apart(
-    data: Split, n_parties: int, epsilon: float, n_rounds: int, per_round: int
+    data: Split, n_parties: int, epsilon: float, n_rounds: int, per_round: int, colluding: int
 ) -> tuple[float, float, float]:
     """Test AUC, seconds of processor time, and kilobytes that a party sends."""
     party_of_row = np.random.default_rng().integers(n_parties, size=len(data.y))
@@ -67,6 +67,7 @@ def apart(
         n_rounds,
         callbacks=[lgb_dp.NewtonBoost(epsilon, DELTA)],
         trees_per_round=per_round,
+        colluding=colluding,
         traffic=traffic,
     )
     seconds = time.process_time() - started
@@ -81,6 +82,7 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--trees-per-round", type=int, default=1, help="of the parties; pooled rows have one")
+    parser.add_argument("--colluding", type=int, default=1)
     parser.add_argument("--runs", type=int, default=3)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -93,7 +95,7 @@ def main() -> None:
         print(f"| {data.name} | pooled | {aucs} | {seconds} | |", flush=True)
         for n_parties in args.parties:
             results = [
-                apart(data, n_parties, args.epsilon, args.rounds, args.trees_per_round)
+                apart(data, n_parties, args.epsilon, args.rounds, args.trees_per_round, args.colluding)
                 for _ in range(args.runs)
             ]
             columns = _columns([(auc, seconds) for auc, seconds, _ in results])

@@ -111,7 +111,7 @@ def digest(text: str) -> str:
 def main() -> None:
     """Draw the picture beside this script."""
     text = table_file().read_text(encoding="utf-8")
-    plt.rcParams["svg.hashsalt"] = "veilboost"
+    plt.rcParams.update({"svg.hashsalt": "veilboost", "svg.fonttype": "none"})
     figure = draw(read_scores(text))
     metadata = {"Date": None, "Description": f"table {digest(text)}"}
     figure.savefig(PICTURE, metadata=metadata, facecolor="white")

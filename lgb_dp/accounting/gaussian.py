@@ -104,10 +104,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Largest μ whose `gaussian_epsilon` at `delta` does not exceed `epsilon`, rounded down.
-
-    Raises ValueError if μ would not be positive.
-    """
+    """Largest μ whose `gaussian_epsilon` at `delta` is at most `epsilon`; ValueError unless positive."""
     mu = last_safe(
         lambda mu: gaussian_delta(epsilon, mu * (1 + 2 * _SLACK)) <= delta, 0.0, math.sqrt(2 * epsilon) + 10
     )

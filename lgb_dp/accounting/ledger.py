@@ -95,10 +95,7 @@ class Ledger:
         )
 
     def grant(self, releases: Iterable[Release]) -> None:
-        """Plan everything that will be released; called once, before the first release of the run.
-
-        Raises BudgetSpentError if a plan exists already.
-        """
+        """Plan all releases of a run, before the first one; BudgetSpentError if a plan exists already."""
         if self._planned is not None:
             raise BudgetSpentError("the releases of this training run are planned already")
         self._planned = list(releases)

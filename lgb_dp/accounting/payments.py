@@ -65,10 +65,7 @@ class Book:
 
 
 class Account:
-    """The book of one budget, which ends with the process, or is kept in the file `path`.
-
-    Reports name the budget by `id`.
-    """
+    """The book of one budget, named by its `id`, which ends with the process or is kept in a file."""
 
     path: Path | None = None
 

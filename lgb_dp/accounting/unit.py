@@ -39,10 +39,7 @@ class Unit:
     parties: int | None = None
 
     def at_parties(self, parties: int) -> Unit:
-        """The unit where rows are spread over parties, and a person may be at so many of them.
-
-        A person's rows at m parties cost m times as much as those at one party.
-        """
+        """The unit of rows at several parties: a person's at m of them cost m times those at one."""
         return Unit(self.rows, self.row_costs * parties, parties)
 
     @property

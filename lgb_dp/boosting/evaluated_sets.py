@@ -35,11 +35,7 @@ class EvaluatedSets:
     def add_valid(self, data: lightgbm.Dataset) -> None:
         """Follow the scores of an evaluation set."""
         training = self._training
-        if training.label_scale.entry.labels_are_times:
-            raise UnsupportedParameterError(
-                f"valid_sets is not supported for {training.params.objective}: metrics do not know censored "
-                "times; score public rows with DPLGBMSurvival"
-            )
+        self._check_labels()
         if isinstance(data, Dataset):
             rows = rows_of_run(data, training.initial_model)
             is_public, start, codes = rows.public, rows.start_scores, rows.codes
@@ -61,6 +57,14 @@ class EvaluatedSets:
         if not is_public:
             self._note_private_evaluation()
 
+    def _check_labels(self) -> None:
+        entry, objective = self._training.label_scale.entry, self._training.params.objective
+        if entry.unmeasured:
+            raise UnsupportedParameterError(
+                f"valid_sets is not supported for {objective}: metrics do not know {entry.unmeasured}; score "
+                "public rows with the estimator"
+            )
+
     def stopped_early(self) -> None:
         """Note that evaluation chose the number of trees, which leaks if its rows were private."""
         if self.evaluated_private_rows:
@@ -77,6 +81,7 @@ class EvaluatedSets:
 
     def raw_score(self, data: lightgbm.Dataset) -> NDArray[np.float64]:
         """Current raw scores of a followed data set, shape (n_rows, n_outputs)."""
+        self._check_labels()
         if data is self._train_set and not self._training.data.public:
             self._note_private_evaluation()
         return self._scores[id(data)][1].all(self._training.trees)

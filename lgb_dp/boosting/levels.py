@@ -22,10 +22,7 @@ from lgb_dp.mechanisms.rng import SecureRandom
 
 @dataclass(frozen=True)
 class Structure:
-    """Splits of a complete tree, and its rows leaf by leaf.
-
-    `rows` are row numbers, and `starts`, shape (2**depth + 1,), says where each leaf's begin.
-    """
+    """Splits of a complete tree, and row numbers leaf by leaf from `starts`, shape (2**depth + 1,)."""
 
     feature: NDArray[np.int32]
     goes_left: NDArray[np.uint8]

@@ -21,7 +21,7 @@ from lgb_dp.checks import (
     checked_number,
 )
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
-from lgb_dp.losses.objective import OBJECTIVES
+from lgb_dp.losses.objective import MAX_TARGETS, NO_RANKING, OBJECTIVES, SEVERAL_TARGETS
 
 DEFAULT_DEPTH = 6
 """Depth of the paper's experiments, taken when neither max_depth nor num_leaves is given."""
@@ -147,11 +147,14 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
             )
 
     num_class = _whole(given, "num_class")
-    if objective.startswith("multiclass") != (num_class > 1):
+    several = OBJECTIVES[objective].has_targets
+    if (several or objective.startswith("multiclass")) != (num_class > 1):
         raise InvalidArgumentError(
             f"num_class={num_class} does not fit objective={shown(objective)}; "
-            "only the multi-class objectives have num_class > 1"
+            f"only the multi-class objectives and {SEVERAL_TARGETS!r} have num_class > 1"
         )
+    if several and num_class > MAX_TARGETS:
+        raise InvalidArgumentError(f"num_class={num_class}, columns of y, must be at most {MAX_TARGETS}")
     metric_names = ("metric", "multi_error_top_k", "auc_mu_weights")
     return TrainingParameters(
         objective=objective,
@@ -169,10 +172,7 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
 
 
 def ignored_defaults(params: Mapping[str, Any]) -> list[str]:
-    """Sentences about parameters that were given with LightGBM's default, which private trees do not keep to.
-
-    Other values of these parameters are honoured or refused.
-    """
+    """Sentences about parameters given with LightGBM's default, which private trees do not keep to."""
     given = resolve_aliases(params)
     texts = []
     if given.get("num_leaves") is not None and _whole(given, "num_leaves") == 31:
@@ -246,9 +246,12 @@ def read_objective(objective: Any) -> tuple[str, float | None]:
         if name in (one.name, *one.aliases) and bool(bracket) == one.labels_are_times:
             return one.name, _number_in(inner) if bracket else None
     others = [name for name in OBJECTIVES if name not in OF_ALL_TRAINERS]
+    is_ranking = name.startswith(("lambdarank", "rank_xendcg", "xendcg", "xe_ndcg"))
     raise UnsupportedParameterError(
         f"objective={shown(objective)} is not supported by private training; accepted are "
         f"{', '.join(map(repr, OF_ALL_TRAINERS))}, and by NewtonBoost {', '.join(map(repr, others))}"
+        + is_ranking
+        * f"; {NO_RANKING}"
     )
 
 

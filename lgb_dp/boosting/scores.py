@@ -49,10 +49,7 @@ class Scores:
     def of(
         self, rows: NDArray[np.int32], codes: Codes, iterations: Sequence[Sequence[PrivateTree]]
     ) -> NDArray[np.float64]:
-        """Scores of some rows after all `iterations`, the trees so far: shape (len(rows), n_outputs).
-
-        Row numbers are distinct; `codes` are those rows, binned.
-        """
+        """Scores, (len(rows), n_outputs), of distinct rows with these `codes` after all trees so far."""
         self._restart(rows[self._n_added[rows] == _UNKNOWN])
         n_added = self._n_added[rows]
         # Rows that lack the most trees come first, so that each tree is added to a head of them, at one go.

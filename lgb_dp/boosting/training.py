@@ -37,6 +37,7 @@ from lgb_dp.errors import (
 from lgb_dp.host_errors import BudgetSpentError
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.objective import OBJECTIVES, Objective
+from lgb_dp.losses.times import as_columns
 from lgb_dp.mechanisms.rng import SecureRandom
 
 T = TypeVar("T")
@@ -70,6 +71,17 @@ TIMES_OVERFLOW_NOTE = (
 )
 _BAR_DELAY = 2.0
 """Seconds of training after which a progress bar appears on a terminal."""
+
+
+def _bounds_of(label: NDArray[np.float64]) -> tuple[float, float]:
+    """Smallest and largest number of private labels, which leak."""
+    label = label[np.isfinite(label)]
+    if not len(label):
+        raise InvalidArgumentError("label must hold finite numbers, or label_bounds must be given")
+    low, high = float(label.min()), float(label.max())
+    if max(-low, high) > MAX_LABEL:
+        raise InvalidArgumentError(f"label must be within ±{MAX_LABEL:g}: give it in another unit")
+    return low, high if high > low else low + max(1.0, abs(low))
 
 
 def _overflow_note(objective: Objective) -> str:
@@ -116,6 +128,8 @@ class Training(ABC):
             raise UnsupportedParameterError(
                 f"monotone_constraints={params.monotone} is not supported by this trainer; use NewtonBoost"
             )
+        if OBJECTIVES[params.objective].has_targets:
+            data = replace(data, label=as_columns(data.label))
         self.data = data
         self.codes = data.codes
         self.params = params
@@ -194,17 +208,19 @@ class Training(ABC):
                 "labels could be outside of its range, and an error would tell"
             )
         if bounds is None and OBJECTIVES[objective].is_regression:
-            label = label[np.isfinite(label)]
-            if not len(label):
-                raise InvalidArgumentError("label must hold finite numbers, or label_bounds must be given")
-            low, high = float(label.min()), float(label.max())
-            if max(-low, high) > MAX_LABEL:
-                raise InvalidArgumentError(f"label must be within ±{MAX_LABEL:g}: give it in another unit")
-            bounds = low, high if high > low else low + max(1.0, abs(low))
+            bounds = [_bounds_of(column) for column in label.T] if label.ndim == 2 else _bounds_of(label)
             self.void("label_bounds were read from the data, which leaks them; pass public `label_bounds`")
             warnings.warn(self.reasons[-1], PrivacyLeakWarning, stacklevel=7)
-        low, high = bounds or (0.0, 1.0)
-        return LabelScale(objective, self.params.n_outputs, low, high, self.sigmoid, self.params.of_objective)
+        bounds = bounds or (0.0, 1.0)
+        n_outputs, has_targets = self.params.n_outputs, OBJECTIVES[objective].has_targets
+        n_pairs = np.shape(bounds)[:-1]
+        if n_pairs not in ((), (n_outputs,) if has_targets else ()):
+            more = f", or of num_class={n_outputs}" if has_targets else ""
+            raise InvalidArgumentError(
+                f"label_bounds has {n_pairs[0]} pairs; objective={objective!r} needs one{more}"
+            )
+        low, high = np.broadcast_to(bounds, (n_outputs, 2)).T if has_targets else bounds
+        return LabelScale(objective, n_outputs, low, high, self.sigmoid, self.params.of_objective)
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -291,7 +307,8 @@ class Training(ABC):
         with announcing_compilation(self._say_compiling if self.iteration == 1 else None):
             trees = yield from self.grow_iteration()
         if not self.trees and not self.continues:
-            trees = [replace(tree, leaf_value=tree.leaf_value + self.label_scale.centre) for tree in trees]
+            centre = np.broadcast_to(self.label_scale.centre, len(trees))
+            trees = [replace(one, leaf_value=one.leaf_value + centre[k]) for k, one in enumerate(trees)]
         self.trees.append(trees)
         self._bar.update()
         if self.iteration == self.n_rounds:

@@ -144,10 +144,7 @@ def _read_once(declared: Any) -> Any:
 
 
 class ClusterRows(RowsElsewhere):
-    """The rows of a `DaskDataset` on the workers of a cluster.
-
-    After `timeout` seconds, silence means that something is lost.
-    """
+    """The rows of a `DaskDataset` on workers; after `timeout` seconds of silence something is lost."""
 
     def __init__(self, rows: DaskDataset, client: Any, n_threads: int, timeout: float) -> None:
         self._rows, self._client, self._timeout = rows, client, timeout

@@ -23,7 +23,7 @@ from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.estimators.habits import ON_CLUSTERS, ClusterFitArguments, refuses_habits
 from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
 from lgb_dp.estimators.on_workers import OnWorkers
-from lgb_dp.estimators.survival import DPLGBMSurvival, refuse_metrics
+from lgb_dp.estimators.survival import DPLGBMSurvival
 
 
 def predicted(model: Any, method: str, X: Any, keywords: dict[str, Any]) -> Any:
@@ -116,9 +116,8 @@ class _OnCluster(OnWorkers):
         provenance: Provenance,
         fitted: Mapping[str, Any],
     ) -> None:
-        """Train; fitted attributes are removed first and set at the end, all at once.
-
-        `of_rows` are all arguments that users gave beside rows and labels.
+        """Train, and set fitted attributes at the end; `of_rows` is all that users gave beside rows and
+        labels.
         """
         of_rows["weight"] = of_rows.pop("sample_weight")
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
@@ -298,35 +297,8 @@ class DaskDPLGBMRegressor(_OnCluster, DPLGBMRegressor):
 
 
 @inherits_parameters()
-class DaskDPLGBMSurvival(DaskDPLGBMRegressor, DPLGBMSurvival):
-    """Differentially private time to an event on a Dask cluster, by `lgb_dp.AFT`."""
-
-    @refuses_habits(ON_CLUSTERS, given=ClusterFitArguments)
-    def fit(  # type: ignore[override]
-        self,
-        X: Any,
-        y: Any,
-        *,
-        label_bounds: tuple[float, float] | None = None,
-        **given: Unpack[ClusterFitArguments],
-    ) -> DaskDPLGBMSurvival:
-        """Train.
-
-        Parameters
-        ----------
-        X : dask array or dask data frame, shape (n_rows, n_features)
-        y : dask array of two fields or columns, or data frame of two columns
-            As for `lgb_dp.DPLGBMSurvival.fit`.
-        label_bounds, **given
-            As for `DaskDPLGBMRegressor.fit`; metrics are refused.
-
-        Returns
-        -------
-        self
-        """
-        refuse_metrics(given)
-        super().fit(X, y, label_bounds=label_bounds, **given)
-        return self
+class DaskDPLGBMSurvival(DaskDPLGBMRegressor, DPLGBMSurvival):  # type: ignore[misc]
+    """Differentially private time to an event on a Dask cluster, whose labels have two fields or columns."""
 
     def to_local(self) -> DPLGBMSurvival:
         """The same model as an estimator of one process."""

@@ -56,23 +56,27 @@ def checked_data(data: Any) -> Any:
 
 
 def checked_label(label: Any, n_rows: int, *, must_be_finite: bool) -> NDArray[np.float64]:
-    """One number per row, or two times to an event, in a read-only array of its own."""
+    """One number per row, or several, or two times to an event, in a read-only array of its own."""
     if label is None:
         raise InvalidArgumentError("label must be one number per row, got None")
     if (times := as_times(label)) is not None:
         if len(times) != n_rows:
             raise InvalidArgumentError(f"label has {len(times)} rows of times; data has {n_rows} rows")
         return read_only(times)
-    return read_only(checked_vector("label", label, n_rows, finite=must_be_finite))
+    shape = np.shape(label)
+    columns = [label] if len(shape) != 2 or shape[1] == 1 else checked_numbers("label", label).T
+    checked = [checked_vector("label", one, n_rows, finite=must_be_finite) for one in columns]
+    return read_only(checked[0] if len(checked) == 1 else np.stack(checked, axis=1))
 
 
-def checked_label_bounds(bounds: Any) -> tuple[float, float] | None:
-    """Two bounds, ascending, whose squares and sums are finite."""
+def checked_label_bounds(bounds: Any) -> Any:
+    """Two bounds, ascending, whose squares and sums are finite, or such a pair for each target."""
     if bounds is None:
         return None
-    low, high = (float(b) for b in bounds)
-    if not (-MAX_LABEL <= low < high <= MAX_LABEL and (high - low) / 2 >= np.finfo(float).tiny):
-        raise InvalidArgumentError(
-            f"label_bounds must be ascending and within ±{MAX_LABEL:g}, got ({low}, {high})"
-        )
-    return low, high
+    if len(bounds) and all(np.ndim(one) == 1 for one in bounds):
+        return tuple(checked_label_bounds(one) for one in bounds)
+    pair = low, *_, high = tuple(float(b) for b in bounds)
+    is_wide = -MAX_LABEL <= low < high <= MAX_LABEL and (high - low) / 2 >= np.finfo(float).tiny
+    if len(pair) != 2 or not is_wide:
+        raise InvalidArgumentError(f"label_bounds must be ascending and within ±{MAX_LABEL:g}, got {pair}")
+    return pair

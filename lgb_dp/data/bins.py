@@ -95,10 +95,7 @@ class PublicBins:
     def layout(
         self, subsets: NDArray[np.bool_] | None = None, present: NDArray[np.bool_] | None = None
     ) -> BinLayout:
-        """Where bins and candidate splits lie, with public random `subsets` of categories.
-
-        Histograms have places for the codes that are `present`, by default for all.
-        """
+        """Where bins and candidate splits lie, with random `subsets` of the categories that are `present`."""
         n_total = int((self.n_bins + 1).sum())
         empty = np.zeros((0, n_total), dtype=bool)
         return BinLayout(self.n_bins, self.is_categorical, empty if subsets is None else subsets, present)

@@ -32,6 +32,7 @@ from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.start_scores import StartScores
 from lgb_dp.data.weights import check_weight_bound, checked_weight
 from lgb_dp.errors import InvalidArgumentError, PrivacyLeakWarning, UnsupportedParameterError
+from lgb_dp.losses.objective import NO_RANKING
 from lgb_dp.losses.times import times_of
 from lgb_dp.mechanisms.rng import SecureRandom
 
@@ -48,7 +49,7 @@ class Dataset(StandInDataset):
         A table of pandas, polars or pyarrow may hold numbers, truth values, datetimes (which count in seconds
         since 1970, UTC), durations (in seconds) and declared categories.  NaN and nulls mean missing.
         Entries a sparse matrix does not store are zero.
-    label : array-like, shape (n_rows,), or times to events
+    label : array-like, shape (n_rows,) or (n_rows, n_targets), or times to events
         Times are given as to `lgb_dp.DPLGBMSurvival.fit`.
     bounds : (low, high) or mapping of feature to (low, high)
         Public bounds of the numeric features; values outside go to the outermost bins.  `low` and `high` are
@@ -57,7 +58,7 @@ class Dataset(StandInDataset):
         `PrivacyLeakWarning` and the privacy report say so.  Not needed with `reference`.
     label_bounds : (low, high), optional
         Public bounds of the label: of a regression target, or the two values of a binary label (0 and 1
-        unless given).
+        unless given).  Several targets may have a pair each.
     label_overflow : {"raise", "clip"}
         Treatment of a label that does not fit.  "raise" raises an error, whose occurrence is a function of
         the private labels.  "clip" moves regression labels to the nearer of `label_bounds`, and gives rows
@@ -535,6 +536,5 @@ def _refuse_ranking(group: Any, position: Any) -> None:
     """Raise an error where arguments of `lightgbm.Dataset` ask for ranking."""
     if group is not None or position is not None:
         raise InvalidArgumentError(
-            "group and position are for ranking, which private training does not support; the person of each "
-            "row is declared by `groups`"
+            f"group and position are for ranking: {NO_RANKING}; `groups` declares the person of each row"
         )

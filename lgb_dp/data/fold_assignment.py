@@ -85,10 +85,7 @@ class CrossValidation:
         return self._granted.setdefault(key, cost)
 
     def _refuse_fork(self) -> None:
-        """Raise a ForkedProcessError in a process that did not start the cross-validation.
-
-        Parent and child would not know of each other which parts were trained on.
-        """
+        """ForkedProcessError in a child: it and its parent would not know each other's fits."""
         if self._process != this_process():
             raise ForkedProcessError(
                 "a cross-validation cannot continue in a forked process: its parent trains on the same folds"

@@ -96,10 +96,7 @@ def draw_kept_rows(groups: Any, n_rows: int, k: int) -> tuple[NDArray[np.int64],
 
 
 def draw_words(random: WordSource, n_rows: int, group_of_row: NDArray[np.int64] | None) -> NDArray[np.uint64]:
-    """A random word per row; rows of the same group get the same, so that draws take them as a whole.
-
-    Without groups, numbers from 0 on, every row draws on its own.
-    """
+    """A random word per row, the same within a group, so that draws take a group as a whole."""
     if group_of_row is None:
         return random.words(n_rows)
     return random.words(int(group_of_row.max(initial=-1)) + 1)[group_of_row]

@@ -42,10 +42,7 @@ _WORDS: Mapping[Kind, str] = {
 
 
 def as_frame(data: Any) -> nw.DataFrame[Any]:
-    """A table as narwhals sees it.
-
-    Raises InvalidArgumentError if the names of its columns are not different printable texts.
-    """
+    """A table as narwhals sees it; InvalidArgumentError unless its columns' names are different texts."""
     return frames.as_frame(data, InvalidArgumentError)
 
 

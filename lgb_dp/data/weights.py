@@ -56,10 +56,7 @@ def quantise_group_means(
 def quantise_weights(
     weight: NDArray[np.float64] | None, bound: float | None, n_rows: int
 ) -> tuple[NDArray[np.int32], int]:
-    """Row weights as integers, rounded down, and the integer of the largest possible weight.
-
-    Weights are in ``[0, bound]``, a public bound; None gives every row the weight 1.
-    """
+    """Row weights in ``[0, bound]``, 1 for None, as integers rounded down, and the largest possible one."""
     if weight is None or bound is None:
         return np.ones(n_rows, dtype=np.int32), 1
     steps = np.nan_to_num(np.floor(weight * (WEIGHT_STEPS / bound)), nan=0.0)

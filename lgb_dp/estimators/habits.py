@@ -13,8 +13,8 @@ from lgb_dp.data.arguments import DECLARE_CATEGORIES
 from lgb_dp.data.bins import Bounds, Categories
 from lgb_dp.data.groups import GroupWeight
 from lgb_dp.errors import UnsupportedParameterError
+from lgb_dp.losses.objective import NO_RANKING
 
-_RANKING = "there is no private ranking"
 NO_METRICS_OF_TIMES = (
     "metrics know no censored times; pass validation_fraction, or score public rows with the model"
 )
@@ -31,7 +31,7 @@ WAYS_OUT: Mapping[str, str] = {
     "sample_weight_eval_set": "pass eval_sample_weight",
     "xgb_model": "pass init_model",
     "feature_weights": "splits are drawn by the private trainer",
-    **dict.fromkeys(("group", "eval_group", "qid", "eval_qid", "eval_at"), _RANKING),
+    **dict.fromkeys(("group", "eval_group", "qid", "eval_qid", "eval_at"), NO_RANKING),
 }
 """For rows in one process."""
 

@@ -17,12 +17,12 @@ from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.calibration import calibrate
 from lgb_dp.checks import Interval, checked_flag, checked_number, checked_numbers
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes, mapped_labels
-from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.estimators.base import DPLGBMModel
 from lgb_dp.estimators.habits import WAYS_OUT, FitArguments, refuses_habits
 from lgb_dp.estimators.rows import as_target
 from lgb_dp.evaluation.regression import RegressionEvaluation
-from lgb_dp.losses.objective import OBJECTIVES
+from lgb_dp.losses.objective import OBJECTIVES, SEVERAL_TARGETS
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -253,7 +253,9 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
     """
 
     _objectives = tuple(
-        name for name, one in OBJECTIVES.items() if one.is_regression and not one.labels_are_times
+        name
+        for name, one in OBJECTIVES.items()
+        if one.is_regression and not (one.labels_are_times or one.has_targets)
     )
 
     @refuses_habits(WAYS_OUT, given=FitArguments)
@@ -262,7 +264,7 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
         X: Any,
         y: Any,
         *,
-        label_bounds: tuple[float, float] | None = None,
+        label_bounds: tuple[float, float] | Sequence[tuple[float, float]] | None = None,
         **given: Unpack[FitArguments],
     ) -> DPLGBMRegressor:
         """Train.
@@ -270,10 +272,11 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
         Parameters
         ----------
         X : array-like, table or sparse matrix, shape (n_rows, n_features)
-        y : array-like, shape (n_rows,)
-            Targets; those beyond `label_bounds` count as the bounds, which the report notes.
-        label_bounds : (low, high), optional
-            Public bounds of the targets.  Left out, they are read from the data, with a
+        y : array-like or table, shape (n_rows,) or (n_rows, n_targets)
+            Targets; those beyond `label_bounds` count as the bounds, which the report notes.  Several share
+            all releases, and are for "newton" and "regression" alone; a row that lacks one has no weight.
+        label_bounds : (low, high) or sequence of (low, high), optional
+            Public bounds of the targets: of all, or of each.  Left out, they are read from the data, with a
             `PrivacyLeakWarning`, and the report says not private.
         bounds, categories, sample_weight, weight_bound, groups, rows_per_group, group_weight, paid_for
             Public knowledge, weights and persons, as for `DPLGBMClassifier.fit`.
@@ -295,17 +298,29 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
         """
 
         def as_is(values: Any) -> NDArray[np.float64]:
-            return checked_numbers("y", values).reshape(-1)
+            return checked_numbers("y", as_target(values, type(self).__name__, accepts_several=True))
 
-        self._fit(
-            X, as_is(as_target(y, type(self).__name__)), 1, as_is, {**given, "label_bounds": label_bounds}
-        )
+        target = as_is(y)
+        n_targets = target.shape[1] if target.ndim == 2 else 1
+        self._fit(X, target, n_targets, as_is, {**given, "label_bounds": label_bounds})
         return self
+
+    def _objective_params(self, asked: str | None, n_classes: int) -> dict[str, Any]:
+        if n_classes == 1:
+            return super()._objective_params(asked, n_classes)
+        given = self.method, asked or "regression", self.validation_fraction
+        if given != ("newton", "regression", 0):
+            raise UnsupportedParameterError(
+                f"y has {n_classes} columns, for which method, objective and validation_fraction must be "
+                f"'newton', 'regression' and 0, got {given}"
+            )
+        return {"objective": SEVERAL_TARGETS, "num_class": n_classes}
 
     def __sklearn_tags__(self) -> Any:
         """Tags, as scikit-learn 1.6 and later ask for them."""
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # the noise of a small data set's model
+        tags.target_tags.multi_output = self.method == "newton" and bool(self._objectives)
         return tags
 
     def predict(
@@ -332,7 +347,7 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
 
         Returns
         -------
-        ndarray of float64, shape (n_rows,)
+        ndarray of float64, shape (n_rows,) or (n_rows, n_targets)
             Or another result that was asked for, in LightGBM's shape; with `return_std` two of that shape.
         """
         return self._predict_native(

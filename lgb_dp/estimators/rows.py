@@ -42,8 +42,10 @@ def as_matrix(X: Any) -> Any:
     return X
 
 
-def as_target(y: Any, estimator: str) -> Any:
+def as_target(y: Any, estimator: str, *, accepts_several: bool = False) -> Any:
     """`y`, flat if it is a matrix of one column, with scikit-learn's warning.
+
+    Several targets, if they are accepted, are an array of shape (n_rows, n_targets).
 
     Raises
     ------
@@ -54,6 +56,8 @@ def as_target(y: Any, estimator: str) -> Any:
         raise InvalidArgumentError(f"{estimator} requires y to be passed, but the target y is None")
     if len(getattr(y, "shape", ())) < 2:
         return y
+    if accepts_several and len(y.shape) == 2 and y.shape[1] > 1:
+        return as_frame(y).to_numpy() if is_table(y) else y
     if y.shape[1:] != (1,):
         raise InvalidArgumentError(f"y should be a 1d array, got an array of shape {y.shape} instead")
     return as_frame(y)[:, 0].to_native() if is_table(y) else column_or_1d(y, warn=True)

@@ -110,11 +110,7 @@ _WHY: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class _Trial:
-    """An estimator to fit with settings drawn at random.
-
-    `verbosity` is the estimator's `verbose` (and its aliases) after the search; during it, the estimator is
-    silent.
-    """
+    """An estimator with settings drawn at random, silent in the search; `verbosity` is for after it."""
 
     model: Any
     params: Mapping[str, Any]

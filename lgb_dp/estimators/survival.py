@@ -26,10 +26,30 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class SurvivalPredictions:
-    """Mixin of estimators of times: what follows from medians and the law around them."""
+class OfTimes:
+    """Mixin of estimators of times: the law, and what follows from it and medians.
+
+    Parameters
+    ----------
+    distribution : {"logistic", "normal", "extreme"}
+        Law of the logarithm of a time around its median.
+    scale : "auto" or float
+        Public scale of that law, as for `lgb_dp.AFT`.
+    """
 
     booster_: Any
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        distribution: Literal["logistic", "normal", "extreme"] = "logistic",
+        scale: float | Auto = "auto",
+        **others: Any,
+    ) -> None:
+        super().__init__(epsilon, **others)  # type: ignore[call-arg]
+        self.distribution = distribution
+        self.scale = scale
 
     def _log_median(self, X: Any, keywords: Mapping[str, Any]) -> NDArray[np.float64]:
         check_is_fitted(self, "booster_")
@@ -112,18 +132,11 @@ class SurvivalPredictions:
         return n_ordered / n_pairs
 
 
-@inherits_parameters(before="label_overflow")
-class DPLGBMSurvival(SurvivalPredictions, DPLGBMRegressor):
+@inherits_parameters()
+class DPLGBMSurvival(OfTimes, DPLGBMRegressor):
     """Differentially private time to an event, by accelerated failure time (`lgb_dp.AFT`).
 
     `predict` gives the median time.
-
-    Parameters
-    ----------
-    distribution : {"logistic", "normal", "extreme"}
-        Law of the logarithm of a time around its median.
-    scale : "auto" or float
-        Public scale of that law, as for `lgb_dp.AFT`.
     """
 
     _objectives = ()
@@ -134,18 +147,6 @@ class DPLGBMSurvival(SurvivalPredictions, DPLGBMRegressor):
         raise AttributeError(
             "predict_interval is for numbers; predict_quantile gives the ends of an interval"
         )
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        distribution: Literal["logistic", "normal", "extreme"] = "logistic",
-        scale: float | Auto = "auto",
-        **others: Any,
-    ) -> None:
-        super().__init__(epsilon, **others)
-        self.distribution = distribution
-        self.scale = scale
 
     def _read_settings(self, budget: Budget | None = None) -> Any:
         AFT(self.distribution, self.scale)
@@ -166,7 +167,7 @@ class DPLGBMSurvival(SurvivalPredictions, DPLGBMRegressor):
         return {"objective": AFT(self.distribution, self.scale)}
 
     @refuses_habits(WAYS_OUT, given=FitArguments)
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: Any,
         y: Any,
@@ -202,7 +203,9 @@ class DPLGBMSurvival(SurvivalPredictions, DPLGBMRegressor):
         ArgumentTypeError, BudgetExceededError, InvalidArgumentError, UnsupportedParameterError
             Naming what is not accepted, before anything is released.
         """
-        refuse_metrics(given)
+        for name in ("eval_set", "eval_X", "eval_metric"):
+            if given[name] is not None:
+                raise UnsupportedParameterError(f"{name} is not supported: {NO_METRICS_OF_TIMES}")
         if label_bounds is None:
             raise InvalidArgumentError("label_bounds must be given: times read from private rows would leak")
         self._fit(X, checked_times(y), 1, checked_times, {**given, "label_bounds": label_bounds})
@@ -215,10 +218,3 @@ def checked_times(y: Any) -> NDArray[Any]:
     if times is None:
         raise InvalidArgumentError(f"y must hold times to events, got shape {np.shape(y)}; {FORMS}")
     return times
-
-
-def refuse_metrics(given: Mapping[str, Any]) -> None:
-    """Refuse arguments of a fit that ask for metrics of times."""
-    for name in ("eval_set", "eval_X", "eval_metric"):
-        if given.get(name) is not None:
-            raise UnsupportedParameterError(f"{name} is not supported: {NO_METRICS_OF_TIMES}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,9 +62,12 @@ class SurvivalEvaluation(EvaluationTable):
         Rows by quarter and time: the share without an event until then, and how many rows a quarter has.
         The intervals are of each time alone; a row that left counts for half of its interval of times.
         """
+        rows = np.maximum(self.counts.sum(axis=1), 0.0)
+        place = 4 * (np.cumsum(rows) - rows / 2) / max(float(rows.sum()), 1e-9)
+        quarters = [self.counts[np.minimum(place.astype(np.int64), 3) == k] for k in range(4)]
         return [
-            {"quarter": QUARTERS[k], "time": float(time), "survived": one, "rows": float(own.sum())}
-            for k, own in enumerate(self._quarters())
+            {"quarter": quarter, "time": float(time), "survived": one, "rows": float(own.sum())}
+            for quarter, own in zip(QUARTERS, quarters, strict=True)
             for time, one in zip(self.times, self._curve(own), strict=True)
         ]
 
@@ -96,21 +98,13 @@ class SurvivalEvaluation(EvaluationTable):
         ascending = self.edges, np.append(0.0, self.times)
         return is_shaped and all(np.isfinite(one).all() and (np.diff(one) > 0).all() for one in ascending)
 
-    def _quarters(self) -> Iterator[NDArray[np.float64]]:
-        """Bins of scores whose middle rows are in the same quarter."""
-        rows = np.maximum(self.counts.sum(axis=1), 0.0)
-        quarter = 4 * (np.cumsum(rows) - rows / 2) / max(float(rows.sum()), 1e-9)
-        for k in range(4):
-            yield self.counts[np.minimum(quarter.astype(np.int64), 3) == k]
-
     def _curve(self, counts: NDArray[np.float64]) -> list[Estimate]:
         """Shares without an event until each time, of rows in some bins, which do not rise.
 
-        With e_t events among y_t rows that were left, h = e / y and w = 1 / (y - e), the logarithm of a share
-        is the sum of log(1 - h).  The variance of drawing rows is Greenwood's (1926), Σ h w, and w² for a row
-        more.  Noise in an event's cell moves the sum by -w (1 - h) at its own time and h w at each before,
-        noise in another one by h w / 2 and the same; where it hides whether rows are left, any share is
-        possible.
+        With e events among y rows left, h = e / y and w = 1 / (y - e), a share's logarithm is Σ log(1 - h).
+        The variance of drawing rows is Greenwood's (1926), Σ h w, and w² for a row more.  Noise in a cell of
+        events moves the sum by -w (1 - h) at its own time and h w at each before, in another one by h w / 2
+        and the same; where it hides whether rows are left, any share is possible.
         """
         n, n_bins, std = len(self.times), len(counts), self.std / self.alike
         event, other = np.split(counts.sum(axis=0) / self.alike, [n])

@@ -177,10 +177,7 @@ def train(
 
 
 def n_attempts(n_rounds: int, trees_per_round: int) -> int:
-    """Releases that noise is planned for by default.
-
-    A lost party takes all trees of its round once more: fewer would end the run after all else was paid for.
-    """
+    """Releases that noise is planned for by default: a lost party takes a round's trees once more."""
     spare = math.ceil((1 + SPARE_ATTEMPTS) * n_rounds) - n_rounds
     spare += -spare % trees_per_round
     return min(n_rounds + spare, max(n_rounds, MAX_ATTEMPTS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,13 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_parties.traffic import Traffic
-from lgb_dp.checks import Auto
 from lgb_dp.data.arguments import checked_label_bounds
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.estimators.habits import ROWS_APART, refuses_habits
 from lgb_dp.estimators.of_parties import PartiesModel
 from lgb_dp.estimators.rows import as_matrix
-from lgb_dp.estimators.survival import SurvivalPredictions, checked_times
+from lgb_dp.estimators.survival import OfTimes, checked_times
 from lgb_dp.federated.coordinator import train
 from lgb_dp.federated.party import Party
 from lgb_dp.losses.survival import AFT
@@ -218,29 +217,11 @@ class FederatedDPLGBMRegressor(RegressorMixin, FederatedDPLGBMModel):
         return self._predicted(X)
 
 
-@inherits_parameters(before="n_jobs")
-class FederatedDPLGBMSurvival(SurvivalPredictions, FederatedDPLGBMRegressor):
-    """Differentially private time to an event, of rows that several organisations have.
+@inherits_parameters()
+class FederatedDPLGBMSurvival(OfTimes, FederatedDPLGBMRegressor):
+    """Differentially private time to an event, of rows that several organisations have."""
 
-    Parameters
-    ----------
-    distribution, scale
-        As for `lgb_dp.DPLGBMSurvival`.
-    """
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        distribution: Literal["logistic", "normal", "extreme"] = "logistic",
-        scale: float | Auto = "auto",
-        **others: Any,
-    ) -> None:
-        super().__init__(epsilon, **others)
-        self.distribution = distribution
-        self.scale = scale
+    _read_labels = staticmethod(checked_times)
 
     def _objective(self) -> dict[str, Any]:
         return {"objective": AFT(self.distribution, self.scale)}
-
-    _read_labels = staticmethod(checked_times)

@@ -177,10 +177,7 @@ class PartyLedger:
 
 @dataclass(frozen=True)
 class Charges:
-    """The charges of one run, named by its roster's digest, in one party's ledger.
-
-    All of them may cost μ of `granted` together.
-    """
+    """The charges of one run, named by its roster's digest, which may cost μ of `granted` together."""
 
     ledger: PartyLedger
     run: bytes

@@ -77,10 +77,7 @@ class NoisedQuestion:
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """The answer to a question: the sums of all parties, noise included.
-
-    The factor is the standard deviation of the noise in the first of the sums, over what was planned.
-    """
+    """Noised sums of all parties, and the deviation of the first one's noise over the planned one."""
 
     sums: NDArray[np.int64]
     factor: float

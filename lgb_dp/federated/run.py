@@ -66,10 +66,7 @@ def needed_bytes(task: FederatedTask, params: TrainingParameters, n_rows: int) -
 
 
 def check_opened(task: FederatedTask, params: TrainingParameters, n_parties: int) -> None:
-    """Refuse sums that could not be opened after each party has been charged for its own.
-
-    The InvalidArgumentError says what makes them long.
-    """
+    """Refuse sums that could not be opened after all charges; the error says what makes them long."""
     n_bytes = 8 * n_parties * round_values(task, params)
     if n_bytes > MAX_OPENED_BYTES:
         raise InvalidArgumentError(

@@ -43,10 +43,7 @@ PartyT = TypeVar("PartyT", bound=Any)
 
 
 class PrivateService(RowService[L], Generic[L, PartyT]):
-    """Base of the services of private parties, whose ledger outlives the process.
-
-    A party without a folder, an allow-list or a budget is refused by an InvalidArgumentError.
-    """
+    """Base of private parties' services: folder, allow-list and budget, or an InvalidArgumentError."""
 
     party: PartyT
     anybody: ClassVar[str]

@@ -80,10 +80,7 @@ class FederatedTask(AgreedSettings):
         self.trainer_arguments()
 
     def trainer_arguments(self) -> dict[str, Any]:
-        """Checked arguments of the `NewtonBoost` that every party trains with.
-
-        ε and δ are less by what is set aside for the difference between discrete and rounded noise.
-        """
+        """Every party's `NewtonBoost` arguments, with ε and δ less the share for discrete noise."""
         checked = NewtonBoost(**self.settings, rounds=self.max_attempts)
         if checked.epsilon == float("inf"):
             raise InvalidArgumentError("epsilon must be finite for training across parties")

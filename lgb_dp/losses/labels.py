@@ -27,15 +27,11 @@ from lgb_dp.losses.times import FORMS, TIMES, check_times, clipped_times
 
 @dataclass(frozen=True)
 class LabelScale:
-    """How labels and raw scores relate to [-1, 1].
-
-    `InvalidArgumentError` if an objective with a logarithmic link cannot have labels of the public bounds
-    `low` and `high`.
-    """
+    """Labels and raw scores as of [-1, 1]; `InvalidArgumentError` for bounds without a logarithm."""
 
     objective: str  # name of one of `OBJECTIVES`
     n_outputs: int  # trees per iteration
-    low: float
+    low: float  # of several targets an array of as many
     high: float
     sigmoid: float = 2.0  # slope of "binary" and "multiclassova" models, from raw scores to probabilities
     of_objective: Mapping[str, float] = field(default_factory=dict)  # its own parameter, if it has one
@@ -84,7 +80,7 @@ class LabelScale:
 
     def targets(self, label: NDArray[np.float64], output: int) -> NDArray[np.float64]:
         """Labels in [-1, 1] for one output; for classes one-against-rest."""
-        if self.n_outputs > 1:
+        if not self.is_regression and self.n_outputs > 1:
             return np.where(label == output, 1.0, -1.0)
         middle = (self.low + self.high) / 2
         return np.clip((label - middle) / ((self.high - self.low) / 2), -1.0, 1.0)
@@ -96,7 +92,7 @@ class LabelScale:
             return
         if self._fit(label).all():
             return
-        if self.n_outputs > 1:
+        if not self.is_regression and self.n_outputs > 1:
             raise InvalidArgumentError(
                 f"label must be in 0, …, num_class - 1 = {self.n_outputs - 1} for {self.objective!r}"
             )
@@ -105,6 +101,9 @@ class LabelScale:
                 f"label must be {self.low:g} or {self.high:g} for 'binary'; "
                 "other values can be given as label_bounds"
             )
+        if self.entry.has_targets:
+            pairs = np.column_stack([self.low, self.high]).tolist()
+            raise InvalidArgumentError(f"label must lie within label_bounds = {pairs}")
         raise InvalidArgumentError(f"label must lie within label_bounds = ({self.low:g}, {self.high:g})")
 
     def clipped(self, label: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -118,18 +117,24 @@ class LabelScale:
         if self.is_regression:
             label = np.clip(label, self.low, self.high)
         counts = self._fit(label)
+        if self.entry.has_targets:
+            return np.where(counts[:, None], label, self.low), counts
         return np.where(counts, label, 0.0 if self.n_outputs > 1 else self.low), counts
 
     def _are_times(self, label: NDArray[Any]) -> bool:
         """Whether labels are times to events; an InvalidArgumentError if the objective takes others."""
         are_times = label.dtype == TIMES
-        if are_times != self.entry.labels_are_times and len(label):
-            what = FORMS if self.entry.labels_are_times else "it takes one number per row"
+        shape = (self.n_outputs,) if self.entry.has_targets else ()
+        if (are_times != self.entry.labels_are_times or label.shape[1:] != shape) and len(label):
+            what = f"it takes num_class={self.n_outputs} columns" if shape else "it takes one number per row"
+            what = FORMS if self.entry.labels_are_times else what
             raise InvalidArgumentError(f"label does not fit objective={self.objective!r}: {what}")
         return are_times
 
     def _fit(self, label: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Whether each row's label fits."""
+        if self.entry.has_targets:
+            return np.asarray(np.all((label >= self.low) & (label <= self.high), axis=1))
         if self.n_outputs > 1:
             return np.isin(label, np.arange(self.n_outputs))
         if self.is_binary:

@@ -15,12 +15,16 @@ At s = 0, the default, the hessian is free.
 - square loss, residuals clipped (Huber's loss): g = (ŷ - y) / 2 for labels in [-1, 1], and
   h = √(1 - (g / C)²) / 2, which is the square loss's ½ at the minimum and falls off to Huber's 0.
 - softmax: vectors g and h over the classes, ‖g‖² / 2 in the place of g² since ‖g‖ ≤ √2.
+- square loss of K targets: vectors g and h, ‖g‖² / K in the place of g² and ‖h‖² / K in that of h².  The
+  residuals (ŷ - y) / 2 are scaled down *together* to ‖g‖ ≤ √K C, and all h are √(1 - ‖g‖² / (K C²)) / 2, so
+  that ‖g‖² / (K C²) + ‖h‖² / (K κ²) ≤ 1: noise of √K σ_g and √K σ_h makes one release of all targets μ-GDP.
 
 `lgb_dp.losses.regression` has the other losses of regression.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -30,10 +34,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.point_tables import logistic_tables, residual_tables
-from gbdt_kernels.trees import RowPairs, SoftmaxPairs, TablePairs
+from gbdt_kernels.trees import ResidualPairs, RowPairs, SoftmaxPairs, TablePairs
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.level import Level, MeanLevel
+from lgb_dp.losses.objective import SEVERAL_TARGETS
 
 STEPS = 2**14
 """Integer steps of a gradient or hessian between 0 and 1; rounding is toward zero."""
@@ -49,12 +54,13 @@ HESSIAN_LIMIT: Mapping[str, float] = {
 """κ of each objective."""
 
 
-GRADIENT_CLIP = {"binary": 0.5, "multiclass": 0.5, "regression": 0.08}
+GRADIENT_CLIP = {"binary": 0.5, "multiclass": 0.5, "regression": 0.08, SEVERAL_TARGETS: 0.055}
 """Clip C of each objective's gradients, where there is noise to speak of.
 
 Noise is proportional to C.  Below 1 the loss of rows that are predicted badly grows linearly, which costs
 little: on all eight sets C = 0.5 is as good as 1 at ε ≥ 1 and better below.  For regression the clip is in
-units of the width of `label_bounds`, and most residuals are a small part of it.
+units of the width of `label_bounds`, and most residuals are a small part of it; the length of several varies
+less than one of them.
 """
 
 _UNCLIPPED_FROM = 2.0
@@ -99,14 +105,15 @@ class Loss(Protocol):
     """The loss of a training run: its label counts, and gradients and hessians that are bounded jointly."""
 
     @property
+    def n_targets(self) -> int:
+        """Outputs whose hessians are equal in every row."""
+
+    @property
     def largest_value(self) -> float:
         """Bound of -G / H, before the learning rate."""
 
     def stds(self, mu: float) -> tuple[float, float]:
-        """Standard deviations of the noise in the sums of g and of h that make their release μ-GDP.
-
-        In integer steps, for rows of weight at most 1.
-        """
+        """Deviations, in steps, of noise that makes sums of g and h, of weights at most 1, μ-GDP."""
 
     def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
         """Targets that scores are compared with, shape (n_rows,), of labels that fit the scale."""
@@ -174,16 +181,25 @@ def pair_table(objective: str, clip: float, hessian_share: float) -> NDArray[np.
 
 @dataclass(frozen=True)
 class NewtonLoss:
-    """Loss of one training run for "binary", "regression" or "multiclass", C in (0, 1] and s in [0, 1)."""
+    """Loss of one training run for "binary", "regression" or "multiclass", C in (0, 1] and s in [0, 1).
+
+    A regression may have several targets; C is of each.
+    """
 
     objective: str
     clip: float
     hessian_share: float
+    n_targets: int = 1
+
+    @property
+    def _limit(self) -> float:
+        """Bound of the length of hessians."""
+        return HESSIAN_LIMIT[self.objective] * math.sqrt(self.n_targets)
 
     def stds(self, mu: float) -> tuple[float, float]:
         """As for `Loss`."""
-        gradient_norm = self.clip * (np.sqrt(2.0) if self.objective == "multiclass" else 1.0)
-        return noise_stds(gradient_norm, HESSIAN_LIMIT[self.objective], self.hessian_share, mu)
+        gradient_norm = self.clip * math.sqrt(2 if self.objective == "multiclass" else self.n_targets)
+        return noise_stds(gradient_norm, self._limit, self.hessian_share, mu)
 
     def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
         """As for `Loss`: 0 or 1, number of the class, or label on the scale of [-1, 1]."""
@@ -203,8 +219,8 @@ class NewtonLoss:
         return 2 * self.clip if self.objective == "regression" else _MAX_LOG_ODDS
 
     def n_counts(self, n_outputs: int) -> int:
-        """Number of classes, and 2 for a regression."""
-        return max(2, n_outputs)
+        """Number of classes, and 2 for each target of a regression."""
+        return 2 * n_outputs if self.objective == "regression" else max(2, n_outputs)
 
     def label_counts(
         self, target: NDArray[np.float64], weight: NDArray[np.int32], n_outputs: int
@@ -212,14 +228,15 @@ class NewtonLoss:
         """Rows of every class; a row of regression is divided between the two ends of the label's range.
 
         A row adds its weight to its class's count, or divides it as (1 + y)/2 and (1 - y)/2 between two:
-        non-negative numbers of sum at most w, so their squares sum to at most w².
+        non-negative numbers of sum at most w, so their squares sum to at most w².  Of K targets all are over
+        √K, and the squares of each sum to at most w²/K.
         """
         if self.objective == "multiclass":
             membership = target[:, None] == np.arange(n_outputs)
         elif self.objective == "binary":
             membership = np.column_stack([target == 0, target == 1])
         else:
-            membership = np.column_stack([1 - target, 1 + target]) / 2
+            membership = np.column_stack([1 - target, 1 + target]) / (2 * math.sqrt(self.n_targets))
         steps = np.floor(membership * STEPS).astype(np.int64) * weight[:, None]
         return np.asarray(steps.sum(axis=0))
 
@@ -227,23 +244,27 @@ class NewtonLoss:
         """As for `Loss`: the prior is that of the counts, shrunk by the noise as leaves are."""
         # Two counts within the noise are taken to be equal; without any, no count is 0.
         floor = np.maximum(counts, 0.0) + max(noise, _TINY_COUNT)
-        n_rows = float(max(counts.sum(), 1.0))
+        n_rows = float(max(counts.sum() / math.sqrt(self.n_targets), 1.0))
         if self.objective == "regression":
-            prior = np.array([(floor[1] - floor[0]) / floor.sum()])
+            below, above = floor.reshape(2, -1)
+            prior = (above - below) / (below + above)
             return Start(n_rows, prior, row_hessian=0.5, level=MeanLevel(1.0 / self.clip, 0.5))
         log_counts = np.log(floor) - np.log(floor).mean()
         prior = log_counts if self.objective == "multiclass" else np.diff(log_counts)
         return Start(n_rows, np.clip(prior, -MAX_PRIOR, MAX_PRIOR))
 
-    def pairs(self, target: NDArray[np.float64], clip: float = 1.0) -> TablePairs | SoftmaxPairs:
+    def pairs(self, target: NDArray[np.float64], clip: float = 1.0) -> RowPairs:
         """Pairs that the rows add to the sums of a leaf, in steps, by targets as `targets` gives them.
 
         The clip, not used for classes, is of residuals, in units of the loss's own: a residual counts for one
         over `clip` of itself, and may be as much larger.
         """
         if self.objective == "multiclass":
-            limit = HESSIAN_LIMIT[self.objective]
-            return SoftmaxPairs(target.astype(np.int64), STEPS, self.clip, 1.0 - self.hessian_share, limit)
+            own = (STEPS, self.clip, 1.0 - self.hessian_share, self._limit)
+            return SoftmaxPairs(target.astype(np.int64), *own)
+        if self.n_targets > 1:
+            own = (STEPS, self.clip * math.sqrt(self.n_targets / 2), 1.0 - self.hessian_share, self._limit)
+            return ResidualPairs(target, *own, 0.5 / clip)
         table = pair_table(self.objective, self.clip, self.hessian_share)
         return TablePairs(target, self.objective == "binary", table, 0.5 / clip)
 
@@ -267,4 +288,6 @@ def bounded_loss(
     if clip is None:
         is_clipped = scale.is_regression or mu < _UNCLIPPED_FROM
         clip = GRADIENT_CLIP[scale.objective] if is_clipped else 1.0
+    if scale.entry.has_targets:
+        return NewtonLoss("regression", clip, hessian_share, scale.n_outputs)
     return NewtonLoss(scale.objective, clip, hessian_share)

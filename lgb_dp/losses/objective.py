@@ -34,6 +34,8 @@ class Objective:
     has_log_link: bool = False  # whether models predict exp(raw score)
     lowest_is_positive: bool = False  # whether label bounds must be positive, not only not negative
     labels_are_times: bool = False  # whether a label is two times between which an event comes
+    has_targets: bool = False  # whether a label is a vector of `num_class` numbers
+    unmeasured: str = ""  # what metrics do not know of the labels
     model_line: str = ""  # of the model file, with the fields of a `LabelScale`; by default the name
     reach: float = 1.0  # largest size of scores that other parties' tables cover, in the loss's unit
     rate_factor: float = 1.0  # of the automatic learning rate
@@ -47,6 +49,17 @@ class Objective:
         """The objective as parameters give it: times have a scale in brackets, since LightGBM knows none."""
         return f"{self.name}({scale})" if self.labels_are_times else self.name
 
+
+NO_RANKING = (
+    "private training has no ranking, where a row moves the gradients of all rows of its query; train the "
+    "relevance of single rows, as numbers"
+)
+
+SEVERAL_TARGETS = "multiregression"
+"""Name of the square loss of `num_class` targets at once."""
+
+MAX_TARGETS = 100
+"""Noise in each target grows with the root of their number."""
 
 OBJECTIVES: dict[str, Objective] = {}
 """Every objective of private training, by name; `lgb_dp.losses.registry` has the entries."""

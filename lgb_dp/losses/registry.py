@@ -8,7 +8,7 @@ from functools import partial
 from lgb_dp.checks import POSITIVE, PROPER_SHARE, Interval
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import LOG_ODDS_REACH, Loss, bounded_loss
-from lgb_dp.losses.objective import OBJECTIVES, Objective
+from lgb_dp.losses.objective import OBJECTIVES, SEVERAL_TARGETS, Objective
 from lgb_dp.losses.regression import (
     LOG_REACH,
     absolute_error,
@@ -58,6 +58,15 @@ OBJECTIVES |= {
             is_deep_apart=True,
         ),
         Objective(
+            SEVERAL_TARGETS,
+            bounded_loss,
+            rate_factor=0.5,
+            may_distil=True,
+            has_targets=True,
+            unmeasured="several targets",
+            model_line="regression",
+        ),
+        Objective(
             "regression_l1",
             quantile_loss,
             ("l1", "mean_absolute_error", "mae"),
@@ -81,6 +90,7 @@ OBJECTIVES |= {
                 has_log_link=True,
                 lowest_is_positive=True,
                 labels_are_times=True,
+                unmeasured="censored times",
                 model_line="gamma",
             )
             for law in LAWS

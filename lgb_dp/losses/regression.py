@@ -77,6 +77,8 @@ def hessian_limits(hessian_share: float) -> NDArray[np.int16]:
 class _CountedOnGrid(ABC):
     """Counts of labels on a public grid, from which a loss starts."""
 
+    n_targets = 1
+
     @property
     @abstractmethod
     def _grid(self) -> NDArray[np.float64]:

@@ -120,6 +120,7 @@ class SurvivalLoss:
     scale: float  # 0 if the first release tells
     low: float
     hessian_share: float
+    n_targets = 1
 
     @property
     def _clip(self) -> float:

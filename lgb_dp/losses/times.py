@@ -79,6 +79,11 @@ def as_times(label: Any) -> NDArray[Any] | None:
     raise InvalidArgumentError(f"label has the columns {kinds}; {FORMS}")
 
 
+def as_columns(label: NDArray[Any]) -> NDArray[np.float64]:
+    """Columns of targets: two of them look like times until the objective is known."""
+    return label.view(np.float64).reshape(len(label), 2) if label.dtype == TIMES else label
+
+
 def check_times(times: NDArray[Any], low: float, high: float) -> None:
     """Raise an `InvalidArgumentError` that names what does not fit, and quotes no time."""
     lower, upper = times["lower"], times["upper"]

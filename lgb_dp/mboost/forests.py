@@ -74,10 +74,7 @@ class _RandomForestTraining(Training):
 
     @abstractmethod
     def votes(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Class that each leaf votes for, and its number of rows for SHAP, from its exact class weights.
-
-        Adding a row raises one of all `counts` by at most `weight_steps`.
-        """
+        """Each leaf's vote, and its rows for SHAP; adding a row raises one of `counts` by `weight_steps`."""
 
 
 class _LaplaceTraining(_RandomForestTraining):

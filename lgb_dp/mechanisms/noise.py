@@ -93,10 +93,7 @@ _OBSERVER: ContextVar[Observer | None] = ContextVar("observer of releases", defa
 
 @contextmanager
 def observed(observer: Observer) -> Iterator[None]:
-    """Let `observer` see, and replace, every release of this thread.
-
-    For audits and tests: what it sees is not protected by anything.
-    """
+    """For audits and tests: let `observer` see, and replace, every release of this thread."""
     token = _OBSERVER.set(observer)
     try:
         yield
@@ -142,10 +139,7 @@ def release_share(sums: NDArray[np.int64], variance: int, random: WordSource) ->
 def release_laplace(
     sums: NDArray[np.int64], sensitivity: int, epsilon: float, random: SecureRandom
 ) -> NDArray[np.int64]:
-    """Integer sums with discrete Laplace noise; ε-DP if a row changes them by at most `sensitivity` in all.
-
-    The sensitivity is in steps of the sums, and ε, the cost, in nats.
-    """
+    """Integer sums with discrete Laplace noise; ε-DP (nats) if a row changes them by `sensitivity` steps."""
 
     def release() -> Released:
         return sums + discrete_laplace(sums.size, sensitivity, epsilon, random).reshape(sums.shape)

@@ -82,10 +82,7 @@ class BudgetPlan:
         self._ledger.charge(self.histograms)
 
     def plan_level(self, n_releases: int) -> None:
-        """Plan the sums over all rows, before the first tree and the histograms; trees cost as much less.
-
-        All releases of such sums together get `LEVEL_SHARE`.
-        """
+        """Plan the sums over all rows, with `LEVEL_SHARE`, before the trees, which cost as much less."""
         self._take_from_trees(self.level)
         self.level = Release.gaussian("sums over all rows", self.level.mu / np.sqrt(n_releases))
         self._last = [*[self.level] * n_releases, *self._last]

@@ -29,7 +29,7 @@ from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import AUTO, Auto, delta_note
 from lgb_dp.data.bins import PublicBins
-from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
+from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
 from lgb_dp.evaluation.model import ModelEvaluation
 from lgb_dp.host_errors import InterruptedTrainingError
 from lgb_dp.losses.label_counts import STDS_OF_DOUBT
@@ -122,6 +122,11 @@ class NewtonCore(Training):
         # triangle inequality the rows together add at most w̄ times the longest row to the sums.
         super().__init__(task, takes_group_means=True)
         self.settings, self.run = settings, run
+        is_elsewhere = task.data.make_sums is not None or run.ask is not answered_here
+        if is_elsewhere and self.label_scale.entry.has_targets:
+            raise UnsupportedParameterError(
+                "y has several columns, which is not supported for rows on workers, or of several parties"
+            )
         if run.unit is not None:
             self.unit = self.ledger.unit = run.unit
         self._is_exact, plan = math.isinf(settings.epsilon), None
@@ -211,6 +216,8 @@ class NewtonCore(Training):
 
     def _held_out(self) -> tuple[HoldOut, HeldOutTable]:
         """Which rows train nothing, and what is released of them after the last tree."""
+        if self.label_scale.entry.has_targets:
+            raise UnsupportedParameterError("validation_fraction is not supported for several targets")
         share, groups = self.run.validation_fraction, groups_by(self.data.bins, self.run.by)
         is_sample = self.settings.subsample < 1
         check_held_out(share, self.params.n_outputs, self.continues, len(groups.names), is_sample)
@@ -252,12 +259,12 @@ class NewtonCore(Training):
         level = self._planned_level(start)
         objective, n_candidates = self.params.objective, int(np.sum(self.data.bins.n_bins > 1))
         rows = balanced_rows(start.n_rows, objective, start.prior)
-        distilled = distilled_depth(start.n_rows * self.mu, start.n_rows, rows, n_candidates)
+        distilled = distilled_depth(start.n_rows * self._mu_of_target, start.n_rows, rows, n_candidates)
         rate, size = self._given_rate, None
         if rate is None and self._can_see_rows:
             rate = exact_rate(rows, self.n_rounds)
         elif rate is None:
-            nu = nu_of_rate(start.n_rows, self.mu / self.run.noise_factor)
+            nu = nu_of_rate(start.n_rows, self._mu_of_target / self.run.noise_factor)
             rate, may_end = automatic_rate(nu, self.n_rounds, objective), distilled is None or distilled[1]
             size = StepSize(self.n_rounds, objective, self.weight_steps, may_end=may_end)
         steps = Steps(rate, size, min(self.label_scale.entry.largest_rate, self.run.largest_rate))
@@ -273,10 +280,7 @@ class NewtonCore(Training):
         return self.loss.start(sums / unit, noise)
 
     def _planned_level(self, start: Start) -> Level | None:
-        """The releases of sums over all rows, if there are any that are worth their noise.
-
-        All rows are asked, so that it is not for secret samples of them.
-        """
+        """The releases of sums over all rows, unless of secret samples, that are worth their noise."""
         if start.level is None or not self.run.may_set_level or self.settings.subsample < 1:
             return None
         plan = self.releases.plan
@@ -290,6 +294,11 @@ class NewtonCore(Training):
             plan.plan_level(n_releases)
             self.releases.plan_noise(self.random)
         return level
+
+    @property
+    def _mu_of_target(self) -> float:
+        """μ of the budget as each of K targets sees it, in whose sums noise is √K times that of one alone."""
+        return self.mu / math.sqrt(self.params.n_outputs if self.label_scale.entry.has_targets else 1)
 
     @property
     def _can_see_rows(self) -> bool:
@@ -308,7 +317,7 @@ class NewtonCore(Training):
         """Where splits come from; rows are held out where that helps to find the length of steps."""
         bins, structure = self.data.bins, self.settings.structure
         opening_depth = OPENING_DEPTH if self._depth is None else min(OPENING_DEPTH, self._depth)
-        nu = nu_of_depth(start.n_rows, self.mu)
+        nu = nu_of_depth(start.n_rows, self._mu_of_target)
         depth = automatic_depth(nu) if self._depth is None else self._depth
         if structure == "cyclic":
             return CyclicSplits(bins, self._depth)
@@ -404,20 +413,20 @@ class NewtonCore(Training):
         if begun.splits.crowded != known and self.data.key is None:
             warn_of_bounds([self.data.bins.names[f] for f in begun.splits.crowded])
         self.released.append(ReleasedTree(self.iteration, tree, value))
-        shift = 0.0
+        shift = np.zeros(1)
         if begun.level is not None and self.iteration in begun.level.iterations(self._n_trees):
             shift = yield from self._shift(begun, begun.level)
             value = value + shift
         if self._table is not None and self.iteration == self._n_trees:
-            self.evaluation = yield from self._evaluated(self._table, begun, shift)
+            self.evaluation = yield from self._evaluated(self._table, begun, float(shift[0]))
         if not self.trees and not self.continues:
             value = value + begun.prior
-        count = leaf_counts(release, held, start.row_hessian)
+        count, value = leaf_counts(release, held, start.row_hessian), value * self.label_scale.scale
         return [
             PrivateTree(
                 feature=tree.feature,
                 goes_left=tree.goes_left,
-                leaf_value=value[:, k] * self.label_scale.scale,
+                leaf_value=value[:, k],
                 leaf_count=count[:, k],
                 learning_rate=steps.rate,
             )
@@ -479,18 +488,16 @@ class NewtonCore(Training):
             trees_per_round=self.run.trees_per_round,
         ).to_dict()
 
-    def _shift(self, begun: Beginning, level: Level) -> Asking[float]:
-        """The number to add to all scores, by the sums of all rows' gradients and hessians.
-
-        Or 0, where these change the scale with which the next trees go on.
-        """
+    def _shift(self, begun: Beginning, level: Level) -> Asking[NDArray[np.float64]]:
+        """The number to add to each output's scores by all rows' sums; 0 if these change the trees' scale."""
         question = Round(self.n_rounds + 1, ONE_LEAF, begun.prior, self.released, level.clip)
-        sums = yield from self.releases.level_sums(question, self.random)
+        cell = yield from self.releases.level_sums(question, self.random)
+        sums = list(zip(cell.gradient[0].tolist(), cell.hessian[0].tolist(), strict=True))
         if not isinstance(level, ScaleLevel):
-            return level.shift(*sums)
-        scale = level.scale(*sums)
+            return np.array([level.shift(*one, cell.std) for one in sums])
+        scale = level.scale(*sums[0], cell.std)
         self.beginning = replace(begun, start=begun.start.at_scale(scale), level=replace(level, clip=-scale))
-        return 0.0
+        return np.zeros(1)
 
     def _next_tree(self, begun: Beginning) -> Asking[OPENED]:
         """The next tree, and what is released over its leaves.

@@ -25,7 +25,7 @@ from lgb_dp.evaluation.regression import LABEL_EDGES, RegressionEvaluation, resi
 from lgb_dp.evaluation.several_classes import CONFIDENCE_EDGES, LOSS_EDGES, MAX_CELLS, MulticlassEvaluation
 from lgb_dp.evaluation.survival import MAX_BINS, SurvivalEvaluation
 from lgb_dp.losses.labels import LabelScale
-from lgb_dp.losses.times import time_edges
+from lgb_dp.losses.times import N_TIMES, time_edges
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.noised_sums import Releases
 from lgb_dp.newton.releases.held_out_rows import HeldOutCells
@@ -38,9 +38,6 @@ _ROWS_OVER_STD = 10.0
 
 More bins add noise to the area under a curve, fewer hide the order of rows.
 """
-
-_ROWS_OF_TIMES_OVER_STD = 200.0
-"""Held-out rows per bin of scores, over the noise in a cell, where there are as many times."""
 
 _MIN_BINS, _MAX_BINS = 8, 64
 _TAIL_BINS = 4
@@ -115,7 +112,7 @@ class HeldOutTable:
         likely = likely_scores(grid, counts[0], std, made_up)
         n_held = releases.n_rows * self._share / (1 - self._share) / max(len(groups.names), 1)
         if are_times:
-            n_bins = int(np.clip(n_held * releases.mu / _ROWS_OF_TIMES_OVER_STD, 4, MAX_BINS))
+            n_bins = int(np.clip(n_held * releases.mu / (N_TIMES * _ROWS_OVER_STD), 4, MAX_BINS))
             edges = np.unique(np.quantile(likely, np.arange(1, n_bins) / n_bins))
             counts, std = yield from released(1, "scores, times", edges, len(edges) + 1, -1)
             times = time_edges(scale.low, scale.high)
@@ -231,10 +228,7 @@ def n_bins_for(n_held: float, scores: NDArray[np.float64], mu: float) -> int:
 
 
 def score_bins(scores: NDArray[np.float64], n_bins: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Edges between bins, one of them 0, and scores that stand for those in each bin.
-
-    Scores are ascending, and bins have about equally many of them.
-    """
+    """Edges of equally filled bins of ascending scores, one of them 0, and a score for each bin."""
     shares = np.arange(1, n_bins) / n_bins
     tail = shares[0] / 2.0 ** np.arange(1, _TAIL_BINS + 1) if n_bins >= _MAX_BINS // 2 else shares[:0]
     edges = np.unique(np.append(np.quantile(scores, [*tail, *shares, *1 - tail]), 0.0))

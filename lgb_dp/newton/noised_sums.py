@@ -100,8 +100,8 @@ class Releases:
             scales = [self._weight_steps * std for std in self._loss.stds(self.plan.tree.mu)]
             self.reserves = [GaussianReserve(scale, random) for scale in scales]
 
-    def level_sums(self, question: Round, random: SecureRandom) -> Asking[tuple[float, float, float]]:
-        """Sums of all rows' gradients and hessians, and the noise in the first.
+    def level_sums(self, question: Round, random: SecureRandom) -> Asking[LeafRelease]:
+        """Sums of all rows' gradients and hessians, in integer steps.
 
         A row adds one pair to one cell, bounded jointly in units of the level's clip (`Loss.pairs`), so that
         the noise of `Loss.stds` makes the release μ-GDP.
@@ -116,8 +116,7 @@ class Releases:
             parts = [(part, one, random) for part, one in zip(sums, stds, strict=True)]
             sums = yield from self._noised(plan.level, parts)
             std = self.noise_factor * stds[0]
-        gradient, hessian = (float(part[0, 0]) for part in sums)
-        return gradient, hessian, std
+        return self._cells(sums[0], sums[1], 1, std)
 
     def held_out_counts(
         self, question: Round, cells: HeldOutCells, random: SecureRandom, number: int
@@ -160,10 +159,19 @@ class Releases:
             sums = yield from self._noised(replace(tree, mu=mu), parts, [one.tree for one in rounds])
         found, std = [], self.noise_std
         for one, gradient, hessian in zip(rounds, sums[::2], sums[1::2], strict=True):
-            cells = LeafRelease(gradient / self._expected_steps, hessian / self._expected_steps, std)
+            cells = self._cells(gradient, hessian, self._expected_steps, std)
             held = None if one.salt is None else cells.part(slice(one.n_leaves, None))
             found.append((cells.part(slice(one.n_leaves)), held))
         return found
+
+    def _cells(
+        self, gradient: NDArray[np.int64], hessian: NDArray[np.int64], unit: float, std: float
+    ) -> LeafRelease:
+        """Sums in a unit; of several targets the hessians of a cell are equal but for noise, and averaged."""
+        known = hessian / unit
+        if self._loss.n_targets > 1:
+            known = np.broadcast_to(known.mean(axis=1, keepdims=True), known.shape)
+        return LeafRelease(gradient / unit, known, std)
 
     def charge_trees(self, n_trees: int) -> None:
         """Charge for the leaf sums of trees, before they are asked for."""

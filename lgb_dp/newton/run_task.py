@@ -45,10 +45,7 @@ class SumsQuestion:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The sums of all rows, as in the question, with noise.
-
-    `factor` is the standard deviation of the noise over what was planned.
-    """
+    """The sums of all rows with noise; `factor` is its deviation over the planned one."""
 
     sums: Sequence[NDArray[np.int64]]
     factor: float = 1.0

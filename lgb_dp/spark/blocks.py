@@ -155,10 +155,7 @@ def _row_words(binned: BinnedPartition, salt: int) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class Summing:
-    """Blocks to the sum of an answer over those of a task, and what is checked of each.
-
-    Scores of the blocks are those after the released trees up to number `last`.
-    """
+    """Blocks to checked sums over a task's blocks, with scores after the released trees up to `last`."""
 
     rules: RowRules
     last: int

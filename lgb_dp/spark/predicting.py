@@ -21,10 +21,7 @@ _TYPES = {"b": kinds.BooleanType(), "i": kinds.LongType(), "u": kinds.LongType()
 
 @dataclass(frozen=True)
 class Predicting:
-    """Batches to the same with predictions, by methods of a local estimator.
-
-    The first columns are features, and leave the batch; the others have these names.
-    """
+    """Batches to those with a local estimator's predictions in place of the features, which are first."""
 
     model: Any
     features: tuple[str, ...] | None

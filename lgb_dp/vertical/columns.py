@@ -72,10 +72,7 @@ def declaration(bins: PublicBins) -> dict[str, Any]:
 
 
 def declared_bins(declared: Any) -> PublicBins:
-    """Read what `declaration` gave, which another party has sent.
-
-    Raises InvalidArgumentError if it is anything else.
-    """
+    """Read another party's `declaration`; InvalidArgumentError if it is anything else."""
     try:
         names, values, flags, ranges = (declared[k] for k in ("names", "values", "is_categorical", "ranges"))
         if len(values) > MAX_FEATURES:  # before an array is made of each

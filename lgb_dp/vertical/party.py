@@ -297,10 +297,7 @@ class ColumnParty(ColumnSessions, Unrepeatable):
 
 
 def kept_runs(folder: Path, callers: Sequence[str]) -> dict[str, str]:
-    """Callers of the runs that a party's folder, perhaps in use, knows, by the run in hexadecimal digits.
-
-    `callers` are the names of the folders of callers; others have none.
-    """
+    """The `callers` of the runs in a party's folder, perhaps in use, by run in hexadecimal digits."""
     with closing(StoreFile(folder / LEDGER_FILE, ROLE, read_only=True)) as store:
         return {
             run: caller for caller in (*callers, THIS_PROCESS) for run in runs_of(store, caller).keys(RUNS)

@@ -70,10 +70,7 @@ LEAF_SUMS = "leaf sums"
 
 @dataclass(frozen=True)
 class PartyRows:
-    """Rows of one party, with the label at the one that has it.
-
-    There are the bins of both, that party's first, and the name of the party with columns alone.
-    """
+    """One party's rows, with the label where it is; `bins` of both, and the other's name."""
 
     codes: DenseCodes | SparseCodes = field(repr=False)
     label: NDArray[np.float64] | None = field(repr=False)

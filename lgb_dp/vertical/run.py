@@ -74,10 +74,7 @@ REQUESTS = (ProposeRoster, ConfirmRoster, Flights, Finish, Abort)
 
 @dataclass(frozen=True)
 class ColumnSide:
-    """Everything of a party but its rows.
-
-    The messages of its runs are kept if they are auditable, for `lgb_dp.vertical.replay`.
-    """
+    """All of a party but its rows; messages are kept if auditable, for `lgb_dp.vertical.replay`."""
 
     name: str
     credentials: Credentials

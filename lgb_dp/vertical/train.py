@@ -7,7 +7,7 @@ import inspect
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -354,11 +354,12 @@ class _Way:
             # From here, whose observer of releases observes those of the other party, too.
             self._other.begin()
         count, (own, other) = self._traffic.count, self._names
-        return Asking(self._ask, partial(count, own, other), partial(count, other, own))
+        return Asking(self._begin, partial(count, own, other), partial(count, other, own))
 
-    def _ask(self, content: bytes, is_last: bool) -> bytes | memoryview:
+    def _begin(self, content: bytes, is_last: bool) -> Callable[[], bytes | memoryview]:
         self.bar.update()
-        return self._session.ask(Flights(content, int(not is_last)), Flights).content
+        wait = self._session.begin(Flights(content, int(not is_last)), Flights)
+        return lambda: wait().content
 
     def other_error(self) -> BaseException | None:
         """End it; the error for which the other party in this process has stopped, if it is its own."""

@@ -36,7 +36,7 @@ from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import Loss, Start
-from lgb_dp.losses.objective import OBJECTIVES
+from lgb_dp.losses.objective import OBJECTIVES, SEVERAL_TARGETS
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.core import OPENED, Beginning, NewtonCore, NewtonSettings
@@ -67,7 +67,9 @@ from lgb_dp.vertical.task import AUTOMATIC_LEVELS, MAX_LEVELS
 def _objectives(_: Training) -> tuple[str, ...]:
     """Of several classes, each has a run against all others: the score of a row is that of one class."""
     return tuple(
-        name for name, one in OBJECTIVES.items() if name != "multiclass" and not one.labels_are_times
+        name
+        for name, one in OBJECTIVES.items()
+        if name not in ("multiclass", SEVERAL_TARGETS) and not one.labels_are_times
     )
 
 
@@ -255,10 +257,7 @@ class VerticalCore(NewtonCore):
         return math.sqrt(self.loss.n_counts(1)) / self._plan.counts.mu
 
     def _check_numbers(self) -> None:
-        """Refuse a clip or a budget that no ring has room for, before anything is released.
-
-        Trees cost least, so that their noise is largest, where histograms are released.
-        """
+        """Refuse, before releases, a clip or budget that no ring has room for: trees have most noise."""
         mu = math.sqrt(self._plan.tree.mu**2 - self._plan.histograms.mu**2 / self.n_rounds)
         PublicNumbers.of(1.0, self._rows_std, loss_bounds(self.loss), mu)
 

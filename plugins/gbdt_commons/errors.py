@@ -4,10 +4,7 @@ import traceback
 
 
 class VeilboostError(Exception):
-    """Base of all refusals and failures that veilboost's packages name.
-
-    Anything else that escapes from them is a defect worth reporting.
-    """
+    """Base of all refusals and failures that veilboost names; any other that escapes is a defect."""
 
 
 class StoreError(VeilboostError, ValueError):

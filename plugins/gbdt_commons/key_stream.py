@@ -61,10 +61,7 @@ class KeyStream:
         return self._process != this_process()
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Draw `count` uniform words, uint64.
-
-        Raises RuntimeError in a forked child of the process that made the stream.
-        """
+        """Draw `count` uniform words, uint64; RuntimeError in a forked child of the maker."""
         # Before the lock: a thread of the parent may have held it when the process forked.
         if self.is_forked:
             raise RuntimeError("a key stream cannot be used in a forked process: it would repeat itself")

@@ -24,10 +24,7 @@ _Entries = tuple[tuple[int, bytes], ...]
 
 @dataclass(frozen=True)
 class Kind(Generic[T]):
-    """A type of records: `write` gives the bytes of a value, and `read` the value back.
-
-    Any error that `read` raises means that the record is damaged.
-    """
+    """A type of records, written and read back; an error of `read` means that the record is damaged."""
 
     name: str
     write: Callable[[T], bytes]
@@ -45,10 +42,7 @@ def json_kind(name: str) -> Kind[Any]:
 
 
 class Store(ABC):
-    """Records of one party in one role.
-
-    A store is shared by threads.  A change outside of a transaction is one of its own.
-    """
+    """Records of one party in one role, for several threads; a lone change is a transaction of its own."""
 
     @abstractmethod
     def transaction(self, *, sync: bool = True) -> AbstractContextManager[None]:

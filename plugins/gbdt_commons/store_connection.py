@@ -69,10 +69,7 @@ _LAST = "SELECT COALESCE(MAX(number), 0) FROM record"
 
 
 class HeldFile:
-    """The file of a store, locked by this process or only read, and a connection to it.
-
-    `log_bytes` is the size of the log when the file was looked at last.
-    """
+    """A store's file, locked or only read, and a connection; `log_bytes` is the log's last seen size."""
 
     def __init__(self, path: Path, role: str | None, *, read_only: bool) -> None:
         self.path, self.is_read_only, self._role, self._process = path, read_only, role, this_process()
@@ -96,11 +93,7 @@ class HeldFile:
         return self._connection.total_changes
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
-        """Do a statement, and give its rows.
-
-        Raises OSError if the disk has no room, or an error, and StoreError if the file is damaged, or another
-        process has locked it.
-        """
+        """Rows of a statement; OSError of the disk, StoreError if the file is damaged or locked."""
         try:
             return self._connection.execute(sql, values).fetchall()
         except sqlite3.Error as error:

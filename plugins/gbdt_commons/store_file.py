@@ -214,10 +214,7 @@ class StoreFile(OwnStore):
 
 
 def remove_store(path: str | Path) -> None:
-    """Remove a store and the files beside it, whatever its content; without one, do nothing.
-
-    Raises StoreError if it is in use, or a link; it stays as it is.
-    """
+    """Remove a store, if any, and the files beside it; StoreError if it is in use, or a link."""
     path = Path(path).absolute()
     check_regular(path)
     if not path.exists() and not beside(path, LOCK).exists():

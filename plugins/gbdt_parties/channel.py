@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from threading import Lock
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from threading import Event, Lock
+from typing import Any, Protocol, TypeVar, cast
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties import messages, protocol
@@ -90,10 +91,7 @@ def blaming(name: str) -> Iterator[None]:
 
 
 class Channel:
-    """One session, of 16 bytes, with one party: numbers requests, checks answers, counts bytes.
-
-    `sender` is the name of the asking side in tables of traffic.
-    """
+    """One 16-byte session with one party: numbers requests, checks answers, counts bytes of `sender`."""
 
     def __init__(self, party: Party, session: bytes, traffic: Traffic, sender: str = ACTIVE) -> None:
         self.party, self.sender = party, sender
@@ -101,6 +99,8 @@ class Channel:
         self.session = session
         self._traffic = traffic
         self.next_number, self._version = 0, protocol.VERSION
+        self._last = Event()
+        self._last.set()
         self._lock = Lock()
 
     def ask(self, message: Message, answer: type[M]) -> M:
@@ -112,31 +112,62 @@ class Channel:
         and ProtocolError if the answer breaks the protocol.
         """
         with self._lock:
-            return self._ask(message, answer)
+            while True:
+                envelope = self._begun(message, is_alone=True)()
+                found, is_older = envelope.message, envelope.version < self._version
+                if not is_older or getattr(found, "code", None) != messages.NO_VERSION:
+                    return self._checked(found, message, answer)
+                self._version, self.next_number = envelope.version, self.next_number - 1
 
-    def _ask(self, message: Message, answer: type[M]) -> M:
-        request = messages.write_parts(self.session, self.next_number, message, self._version)
-        self._traffic.count(self.sender, self.name, message, len(request))
-        handle: Any = self.party.handle
-        reply = handle(request if getattr(self.party, "takes_parts", False) else bytes(request))
+    def begin(self, message: Message, answer: type[M]) -> Callable[[], M]:
+        """Send a request, also behind others that are not answered yet; what is given waits for the answer.
+
+        It must be called once, and soon; errors are those of `ask`.  The first request of a session is asked.
+        """
+        with self._lock:
+            wait = self._begun(message, is_alone=False)
+        return lambda: self._checked(wait().message, message, answer)
+
+    def _begun(self, message: Message, is_alone: bool) -> Callable[[], messages.Envelope]:
+        """Send a request, alone or behind others; what is given waits for the answer."""
+        number, party = self.next_number, cast("Any", self.party)
+        made: Any = messages.write_parts(self.session, number, message, self._version)
+        self._traffic.count(self.sender, self.name, message, len(made))
+        request = made if getattr(party, "takes_parts", False) else bytes(made)
+        before, done = self._last, Event()
+        # A party that stands in front of another one, to see all that is said, has no such method.
+        begins = not is_alone and hasattr(type(party), "begin")
+        reply = party.begin(request) if begins else partial(party.handle, request)
+        self.next_number, self._last = number + 1, done
+
+        def wait() -> messages.Envelope:
+            before.wait()
+            try:
+                return self._read(reply(), number)
+            finally:
+                done.set()
+
+        return wait
+
+    def _read(self, reply: bytes, number: int) -> messages.Envelope:
+        """The answer to the request of a number."""
         try:
             envelope = messages.read(reply)
         except ProtocolError as error:
             raise ProtocolError(f"party {self.name!r}: {quoted(str(error))}") from None
         self._traffic.count(self.name, self.sender, envelope.message, len(reply))
         self._traffic.last_answer = time.monotonic()
-        if (envelope.session, envelope.sequence) != (self.session, self.next_number):
+        if (envelope.session, envelope.sequence) != (self.session, number):
             raise ProtocolError(f"party {self.name!r} answered another message than the one it was sent")
-        self.next_number += 1
-        if isinstance(envelope.message, messages.Refusal):
-            if envelope.message.code == messages.NO_VERSION and envelope.version < self._version:
-                self._version, self.next_number = envelope.version, self.next_number - 1
-                return self._ask(message, answer)
-            kind = _KINDS.get(envelope.message.code, PartyRefusedError)
-            raise kind(f"party {self.name!r} refuses: {quoted(envelope.message.reason)}")
-        if not isinstance(envelope.message, answer):
+        return envelope
+
+    def _checked(self, found: Message, message: Message, answer: type[M]) -> M:
+        if isinstance(found, messages.Refusal):
+            kind = _KINDS.get(found.code, PartyRefusedError)
+            raise kind(f"party {self.name!r} refuses: {quoted(found.reason)}")
+        if not isinstance(found, answer):
             raise ProtocolError(
-                f"party {self.name!r} answered {type(message).__name__} with "
-                f"{type(envelope.message).__name__}, not {answer.__name__}"
+                f"party {self.name!r} answered {type(message).__name__} with {type(found).__name__}, "
+                f"not {answer.__name__}"
             )
-        return envelope.message
+        return found

@@ -82,10 +82,7 @@ def scalar_of(octets: bytes) -> bytes:
 
 
 def hash_to_group(domain: Sequence[bytes], inputs: Sequence[bytes]) -> bytes:
-    """Hash inputs to points: HG(domain, input) for each, `POINT_BYTES` long, in their order.
-
-    The `domain` has the purpose and the owner of the points.
-    """
+    """HG(domain, input) for each input; the `domain` has the purpose and the owner of the points."""
     bindings = sodium()
     uniform, add = bindings.crypto_core_ed25519_from_uniform, bindings.crypto_core_ed25519_add
     begun = hashlib.sha512(length_prefixed(domain))
@@ -119,10 +116,7 @@ def multiply(scalar: bytes, points: bytes | bytearray | memoryview) -> bytes:
 
 
 def multiply_each(scalars: Sequence[bytes], points: bytes) -> bytes:
-    """Multiples of points, each by a scalar of its own (`random_scalar`, `scalar_of`), or all of one point.
-
-    Points are checked as by `multiply`.
-    """
+    """Multiples of points (checked as by `multiply`), each by a scalar of its own, or all of one point."""
     times = sodium().crypto_scalarmult_ed25519_noclamp
     step = 0 if len(points) == POINT_BYTES else POINT_BYTES
 
@@ -165,10 +159,7 @@ def _pairwise(combine: Callable[[bytes, bytes], bytes], ones: bytes, others: byt
 
 
 def check_points(points: bytes | bytearray | memoryview) -> None:
-    """Check that points are of the group, in their only form, and not its neutral element.
-
-    PointError names the position of one that is not.
-    """
+    """PointError, with the position, unless points are canonical, of the group, and not neutral."""
     is_valid = sodium().crypto_core_ed25519_is_valid_point
     view = memoryview(points)
 

@@ -22,10 +22,7 @@ class Room:
 
 
 class MemoryAllowance:
-    """The bytes that the sessions of one caller may hold together.
-
-    `free` is called before bytes are refused: it gives back those that are not needed any more.
-    """
+    """Bytes that one caller's sessions may hold together; `free` gives back those not needed any more."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -47,10 +44,7 @@ class MemoryAllowance:
             return self._reserved
 
     def reserve(self, n_bytes: int, what: str) -> Room:
-        """Reserve bytes for as long as the result is referred to.
-
-        Raises `ProtocolError`, which says for what, if this caller's sessions would hold too much.
-        """
+        """Reserve bytes while the result is referred to; `ProtocolError` if sessions would hold too much."""
         if self.reserved + n_bytes > self.max_bytes:
             self.free()
             # Objects that ended sessions refer to in circles.

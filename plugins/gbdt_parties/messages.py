@@ -26,10 +26,7 @@ else:
 
 
 class Parts:
-    """Bytes whose number, `n_bytes`, is known before all of them are there.
-
-    The `parts` are bytes, Parts or futures of bytes, in order.
-    """
+    """Bytes whose number, `n_bytes`, is known before all `parts` (bytes, Parts or futures) are made."""
 
     def __init__(self, n_bytes: int, parts: Iterable[bytes | Parts | Future[bytes]]) -> None:
         self._n_bytes = n_bytes
@@ -48,10 +45,7 @@ class Parts:
         )
 
     def __iter__(self) -> Iterator[bytes]:
-        """Give the parts one by one, waiting for each; any number of threads may do so.
-
-        An exception from the making of a part is raised here.
-        """
+        """Give the parts in order to any threads, waiting for each, or raise the error of its making."""
         for part in self._parts:
             if isinstance(part, Parts):
                 yield from part
@@ -228,10 +222,7 @@ def unread(data: bytes, reason: str) -> Refusal:
 
 
 def readdressed(data: bytes, session: bytes = bytes(16), sequence: int = 0) -> bytes:
-    """A message as it is in another place, by default in none: all of it but session and number.
-
-    Bytes that have no header stay as they are.
-    """
+    """A message moved to another place, by default none; bytes without a header stay as they are."""
     if len(data) < _HEADER.size or not data.startswith(_MAGIC):
         return data
     magic, version, kind, _, _ = _HEADER.unpack_from(data)
@@ -311,10 +302,7 @@ def to_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint8]:
 
 
 def from_bits(bits: NDArray[np.uint8], count: int) -> NDArray[np.bool_]:
-    """The first `count` flags.
-
-    Raises ProtocolError if there are not exactly as many bytes as that takes, or bits set beyond.
-    """
+    """The first `count` flags; ProtocolError for another number of bytes, or bits set beyond."""
     if len(bits) != -(-count // 8):
         raise ProtocolError(f"{len(bits)} bytes of flags for {count} rows")
     flags = np.unpackbits(bits).astype(bool)

@@ -22,10 +22,7 @@ MAX_SECONDS_BETWEEN_TRIES = 20.0
 
 
 class Fanout:
-    """One question to every party, all at the same time.
-
-    When a party is lost, questions to the others are given up, and nothing is under way any more.
-    """
+    """One question to every party at once; when one is lost, the other questions are given up."""
 
     def __init__(self, pool: Executor, parties: Sequence[Any]) -> None:
         self._pool = pool

@@ -16,10 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class ProgressFolder:
-    """A folder for the progress of one training run at its coordinator, made when it is opened.
-
-    Errors about it are of the type `error`.
-    """
+    """A folder for one run's progress at its coordinator, made when opened; `error` is its errors' type."""
 
     store_file: ClassVar[str]
     role: ClassVar[str]
@@ -58,10 +55,7 @@ class ProgressFolder:
         )
 
     def clear(self) -> None:
-        """Remove the progress: the model is kept elsewhere.
-
-        A store in use is that of another training run by now, and stays.
-        """
+        """Remove the progress, if the store is not in use by another training run."""
         try:
             remove_store(self.folder / self.store_file)
         except StoreError as error:

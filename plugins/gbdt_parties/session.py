@@ -120,10 +120,7 @@ class SessionHandler(ABC, Generic[S]):
             self._lock.release()
 
     def handle(self, request: bytes) -> bytes:
-        """Answer a request in bytes; one that is no message is refused to the session that it names.
-
-        Raises OSError as `reply`.
-        """
+        """Answer a request in bytes, refusing one that is no message; raises OSError as `reply`."""
         try:
             envelope = messages.read(request)
         except ProtocolError as error:

@@ -62,10 +62,7 @@ def kept_models(folder: str | Path) -> list[KeptModel]:
 
 
 def own_models(folder: str | Path) -> Iterator[tuple[Path, str]]:
-    """Folders of trained models at their own side, here and one level below, with what they need.
-
-    Raises ModelError if one is damaged.
-    """
+    """Folders of trained models here and one level below, with their needs; ModelError if damaged."""
     # Loaded when they are needed, with XGBoost.
     from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
 

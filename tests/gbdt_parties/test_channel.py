@@ -1,5 +1,6 @@
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Thread
 
 import numpy as np
@@ -77,6 +78,30 @@ def test_a_request_of_another_thread_waits_for_its_turn():
     # Without it, both would have the number of the first one, and be refused.
     assert asked == [0, 1, 2]
     assert len(found) == 3
+
+
+def test_answers_to_requests_that_were_sent_before_come_in_their_order():
+    asked = []
+
+    class Answers:
+        name = "bank"
+
+        def handle(self, request):
+            session, number = messages.address(request)
+            asked.append(number)
+            return messages.write(session, number, messages.refusal("no") if number == 1 else messages.Done())
+
+    channel = Channel(Answers(), b"s" * 16, Traffic())
+    first, second, third = (channel.begin(messages.Finish(), messages.Done) for _ in range(3))
+    with ThreadPoolExecutor(2) as pool:
+        later = pool.submit(third)
+        refused = pool.submit(second)
+        assert isinstance(first(), messages.Done)
+        assert isinstance(refused.exception(600), PartyRefusedError)
+        assert isinstance(later.result(600), messages.Done)
+    assert asked == [0, 1, 2]
+    channel.ask(messages.Finish(), messages.Done)
+    assert asked[3] == 3
 
 
 def test_a_model_is_its_owners_only(tmp_path):

@@ -92,10 +92,7 @@ def _codes(column: Any, labels: tuple[Any, ...]) -> NDArray[np.floating[Any]]:
 
 
 def labels_of(categories: Any, column: str, argument: str) -> tuple[Any, ...]:
-    """The categories that a data frame's column declares.
-
-    Raises `InvalidDataError` if they are anything but texts and finite numbers, which a file can hold.
-    """
+    """A data frame column's categories; `InvalidDataError` unless texts and finite numbers."""
     labels = tuple(one.item() if isinstance(one, np.generic) else one for one in categories)
     if not all(is_label(one) for one in labels):
         raise InvalidDataError(
@@ -139,11 +136,7 @@ def recoded(
 
 
 def check_codes(codes: NDArray[np.float32], argument: str, n_max: int) -> None:
-    """Check the codes of a column that is trained on.
-
-    Raises `InvalidDataError` if one is negative, as XGBoost refuses too, or beyond the number of bins that a
-    column can have.
-    """
+    """InvalidDataError for codes of a trained column below 0, or beyond the bins that it can have."""
     with np.errstate(invalid="ignore"):
         wrong = (codes < 0) | (codes >= n_max)
     if wrong.any():
@@ -167,10 +160,7 @@ def goes_right(codes: NDArray[np.float32], right: Sequence[int]) -> NDArray[np.b
 
 
 def checked_types(feature_types: Any, n_features: int, argument: str) -> frozenset[int]:
-    """The columns that feature types declare to be categorical.
-
-    Raises `InvalidDataError` if there is not one known type per column.
-    """
+    """The columns that feature types declare categorical; `InvalidDataError` unless each has a known type."""
     if feature_types is None:
         return frozenset()
     types = [feature_types] * n_features if isinstance(feature_types, str) else list(feature_types)

@@ -291,10 +291,7 @@ def _as_numbers(values: Any, argument: str) -> NDArray[np.float32]:
 
 
 def numeric_vector(values: Any, argument: str) -> NDArray[np.float32]:
-    """Convert to a vector of float32.
-
-    Raises `InvalidDataError` if the values are not numbers, or not a vector.
-    """
+    """Convert to a vector of float32; `InvalidDataError` if it is none, or holds other than numbers."""
     vector = _as_numbers(values, argument)
     if vector.ndim == 2 and vector.shape[1] == 1:
         vector = vector[:, 0]
@@ -304,10 +301,7 @@ def numeric_vector(values: Any, argument: str) -> NDArray[np.float32]:
 
 
 def check_weight(weight: Any, n_rows: int, argument: str, what: str = "rows") -> NDArray[np.float32] | None:
-    """Weights of rows, or of queries, or None.
-
-    Raises `InvalidDataError` if they are not one finite number each, all at least 0 and not all 0.
-    """
+    """Weights of rows or queries, or None; `InvalidDataError` unless finite, at least 0, not all 0."""
     if weight is None:
         return None
     vector = numeric_vector(weight, argument)

@@ -149,10 +149,7 @@ def read_queries(
 
 
 def read_base_margin(base_margin: Any, shape: tuple[int, int], argument: str) -> NDArray[np.float32] | None:
-    """Check the margins before the first tree, and bring them into their shape (n_rows, n_classes).
-
-    Raises `InvalidDataError` if they are not one finite number per row and class.
-    """
+    """Margins before the first tree, (n_rows, n_classes); `InvalidDataError` unless finite."""
     if base_margin is None:
         return None
     name = f"base_margin of {argument}"

@@ -53,10 +53,7 @@ class LoopOptions:
 
 @dataclass(frozen=True)
 class LoopResult:
-    """Results of the loop besides the trees: metrics by evaluation set, metric and round.
-
-    The best round and its metric are None without early stopping.
-    """
+    """Metrics by set, metric and round; best round and metric, None without early stopping."""
 
     evals_result: dict[str, Any]
     best_iteration: int | None = None

@@ -89,10 +89,7 @@ def sigmoid(margin: Vector) -> Vector:
 
 
 def softmax(margin: Vector, least_maximum: float = -np.inf) -> Vector:
-    """Probabilities of the margins of all classes, shape (n_rows, n_classes).
-
-    The largest margin of a row, or `least_maximum` if that is larger, is subtracted from all.
-    """
+    """Probabilities, (n_rows, n_classes), less the row's largest margin or `least_maximum`."""
     largest = np.maximum(margin.max(axis=1, keepdims=True), np.float32(least_maximum))
     e = exponentials(margin - largest)
     # XGBoost adds up in double, class by class, and divides by the float32 of that.
@@ -151,10 +148,7 @@ class XGBoostObjective:
         return {**content, "parameters": self.parameters} if self.parameters else content
 
     def check_labels(self, y: NDArray[np.float32], argument: str = "y") -> None:
-        """Raise `InvalidDataError` for labels that the objective does not accept.
-
-        XGBoost makes its own checks with the first gradients.
-        """
+        """`InvalidDataError` for labels that the objective refuses before XGBoost's own checks."""
         if not np.isfinite(y).all():
             raise InvalidDataError(f"{argument} has missing or infinite labels")
         if self.name in LOGISTIC and not ((y >= 0) & (y <= 1)).all():
@@ -192,10 +186,7 @@ class XGBoostObjective:
         return lambda margin, _: self.gradients(margin, targets.label, weight)
 
     def gradients(self, margin: Vector, y: Vector, weight: Vector) -> tuple[Vector, Vector]:
-        """First and second derivatives of the loss, for objectives in closed form.
-
-        Margins and both results have shape (n_rows, n_classes), labels and weights (n_rows,).
-        """
+        """First and second derivatives in closed form, (n_rows, n_classes); labels are (n_rows,)."""
         if self.name == "reg:squarederror":
             w = weight[:, None]
             return (margin - y[:, None]) * w, np.ones_like(margin) * w

@@ -55,6 +55,16 @@ _POISSON_STEP = 0.7
 """XGBoost's default of `max_delta_step` for ``count:poisson``, in hessians and in leaves."""
 GROW_POLICIES = ("depthwise", "lossguide")
 
+PENALTIES = ("reg_lambda", "reg_alpha", "gamma", "min_child_weight")
+"""Tree parameters that are in units of gradients and hessians."""
+
+TREE_PARAMETERS = (
+    *("max_depth", "learning_rate", "max_bin"),
+    *PENALTIES,
+    *("max_delta_step", "subsample", "colsample_bytree"),
+)
+"""Settings that stock XGBoost grows trees by."""
+
 VERTICAL_ONLY = (
     "tree_mode",
     "trees_per_party",
@@ -212,11 +222,7 @@ class Settings:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Settings:
-        """Read XGBoost-style parameters.
-
-        Raises `UnsupportedParameterError` for a parameter, or a value of one, that federated training does
-        not support.
-        """
+        """Read XGBoost's parameters; `UnsupportedParameterError` for those that no party can honour."""
         known = {f.name for f in fields(cls)}
         settings: dict[str, Any] = {}
         for given, value in params.items():
@@ -274,10 +280,7 @@ class Settings:
 
     @property
     def seed_of_rows(self) -> int | None:
-        """The seed, if rows are drawn from it as the installed XGBoost draws them; else None.
-
-        Modes that XGBoost does not have draw from the secret stream.
-        """
+        """The seed if rows are drawn as the installed XGBoost does; None for the secret stream."""
         samples = self.subsample < 1 or self.sampling.draws_columns
         if self.random_state is None or not samples or self.goss is not None or self.tree_mode != "default":
             return None

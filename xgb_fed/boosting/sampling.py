@@ -102,10 +102,7 @@ class Sampling:
     def draw_columns(
         self, columns: NDArray[np.int64], random: SecretStream, some_of: Draw | None = None
     ) -> TreeColumns:
-        """Draw the columns of a tree among those of the parties that search in it, which ascend.
-
-        They come from the stream, unless `some_of` draws in another way.
-        """
+        """Columns of a tree among the searching parties' ascending ones, by the stream or `some_of`."""
 
         def from_stream(among: NDArray[np.int64], count: int) -> NDArray[np.int64]:
             return np.sort(among[random.permutation(len(among))[:count]])

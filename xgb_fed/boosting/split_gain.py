@@ -41,10 +41,7 @@ class WeightBounds:
     def of_children(
         self, direction: int, left: np.float32, right: np.float32
     ) -> tuple[WeightBounds, WeightBounds]:
-        """Bounds of the left and the right child of a node, whose weights are given.
-
-        The sign of `direction` is the constraint of the column that splits the node.
-        """
+        """Bounds of both children, by the node's weights and the sign of its column's constraint."""
         if direction == 0:
             return self, self
         between = np.float32((left + right) / np.float32(2))
@@ -158,10 +155,7 @@ class SplitGain:
     def scalar_loss_changes(
         self, left_g: Sums, left_h: Sums, g: Sums, h: Sums, bounds: NodeBounds | None = None
     ) -> NDArray[np.float32]:
-        """Loss changes of candidate splits of one or more nodes whose leaves have one value.
-
-        As `loss_changes`; arrays of sums whose shapes broadcast.
-        """
+        """As `loss_changes`, for leaves of one value; shapes of the sums broadcast."""
         right_g, right_h = g - left_g, h - left_h
         own, above = (None, None) if bounds is None else (bounds.own, bounds.above)
         gains = self.side_gains(left_g, left_h, own) + self.side_gains(right_g, right_h, own)

@@ -46,10 +46,7 @@ class PublicKey(Protocol):
         """
 
     def subtract(self, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
-        """Ciphertexts of differences, row by row.
-
-        Raises `InvalidCiphertextError` if a row of `b` is not invertible, which no honest ciphertext is.
-        """
+        """Ciphertexts of differences by row; `InvalidCiphertextError` unless `b` is invertible."""
 
     def sum_by_index(
         self, source: Ciphertexts, order: NDArray[np.integer[Any]], starts: NDArray[np.int64]
@@ -61,10 +58,7 @@ class PublicKey(Protocol):
         """
 
     def scale(self, a: Ciphertexts, bits: int) -> Ciphertexts:
-        """Ciphertexts of the plaintexts times ``2^bits``.
-
-        There are 0 bits or more, and each costs a squaring per row.
-        """
+        """Ciphertexts of the plaintexts times ``2^bits``, bits >= 0; each bit costs a squaring per row."""
 
     def compress(self, a: Ciphertexts, bits: int, per_ciphertext: int) -> Ciphertexts:
         """Groups of consecutive plaintexts in one ciphertext each, a group's first in its highest bits.
@@ -122,10 +116,7 @@ class PrivateKey(Protocol):
         """The part that other parties may have."""
 
     def encrypt(self, plaintexts: Plaintexts) -> Ciphertexts:
-        """Fresh ciphertexts, one per plaintext, each from 0 and below `PublicKey.plaintext_limit`.
-
-        Raises `PlaintextRangeError` if one is out of range.
-        """
+        """Fresh ciphertexts of plaintexts below `PublicKey.plaintext_limit`; else `PlaintextRangeError`."""
 
     def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Ciphertexts]) -> tuple[int, Iterator[bytes]]:
         """Fresh ciphertexts of this key for the wire, to be read by `PublicKey.from_bytes`.

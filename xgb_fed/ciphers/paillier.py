@@ -176,10 +176,7 @@ class PaillierKey(KeepsSecrets):
         return add_rows(of_p, of_q, self.public.modulus.words)
 
     def encrypt(self, plaintexts: Plaintexts) -> Residues:
-        """Fresh ciphertexts of integers in ``[0, n)``, given as integers or as rows of words.
-
-        Raises `PlaintextRangeError` if one is out of range.
-        """
+        """Fresh ciphertexts of integers or rows of words in ``[0, n)``; else `PlaintextRangeError`."""
         public = self.public
         rows = plaintext_rows(plaintexts, public.plaintext_limit)
         carriers = one_plus_multiples(rows, public.n, public.modulus, self._n_threads)

@@ -253,10 +253,7 @@ def unpack_key(data: bytes) -> wire.CipherMessage:
 
 
 def plaintext_rows(plaintexts: Any, limit: int) -> Residues:
-    """Plaintexts, integers or rows of words, as checked rows as wide as `limit`.
-
-    Raises `PlaintextRangeError` if one is negative or not below `limit`.
-    """
+    """Plaintexts as checked rows as wide as `limit`; `PlaintextRangeError` unless in [0, limit)."""
     width = -(-limit.bit_length() // 64)
     if isinstance(plaintexts, np.ndarray) and plaintexts.ndim == 2:
         if plaintexts.dtype != np.uint64:

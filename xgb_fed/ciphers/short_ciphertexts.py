@@ -64,10 +64,7 @@ class MessageNumbers:
 
 
 def lengthened(rows: Rows, modulus: Modulus) -> Rows:
-    """The ciphertexts of a message: its first row holds the seed, the others the numbers e.
-
-    Raises `CorruptDataError` if it is no such message.
-    """
+    """Ciphertexts of a message, a seed and then the numbers e; `CorruptDataError` if it is none."""
     words = short_words(modulus.value.bit_length())
     if not words or rows.shape[1] != words or not len(rows) or rows[0, SEED_WORDS:].any():
         raise CorruptDataError("not short ciphertexts of this key")

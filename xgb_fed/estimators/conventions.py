@@ -39,10 +39,7 @@ def check_matrix(X: Any, *, needs_columns: bool) -> None:
 
 
 def checked_target(y: Any, estimator: str) -> Any:
-    """`y`, flat if it is a matrix of one column, with scikit-learn's warning.
-
-    Raises `InvalidDataError` if it is missing, or has more than one column.
-    """
+    """`y`, flat, with scikit-learn's warning for a matrix of one column; else `InvalidDataError`."""
     if y is None:
         raise InvalidDataError(f"{estimator} requires y to be passed, but the target y is None")
     check_type("y", y, InvalidDataError)

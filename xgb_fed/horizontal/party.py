@@ -47,10 +47,7 @@ STORE_FILE, ROLE = "horizontal.store", "the rows of a party of horizontal traini
 
 
 class HorizontalSessions(SessionHandler[PartyRun | SimFLSession]):
-    """One coordinator's sessions with a party: its exact training runs, and those of SimFL.
-
-    Finished models are kept in `models`; sessions in `used` were opened before.
-    """
+    """One coordinator's exact runs and SimFL's, with kept `models` and the sessions `used` before."""
 
     opening = (Introduce, OpenExactRun)
     closing = (FinishBoosting, EndRun, Abort)

@@ -41,10 +41,7 @@ class HeldOutCells:
 
 @dataclass(frozen=True)
 class HoldOut:
-    """The rule by which rows are held out: each, or each person, with probability `share`.
-
-    The codes of the feature `by`, if there is one, are their groups.
-    """
+    """The rule by which rows, or persons, are held out with probability `share`, in the groups of `by`."""
 
     share: float
     by: int | None = None
@@ -104,10 +101,7 @@ def _by_score_and_label(edges: Any, scale: LabelScale, raw: Any, label: Any) -> 
 
 
 def _by_score_and_time(edges: Any, scale: LabelScale, raw: Any, label: Any) -> Places:
-    """By score; events by the end of their interval of times, then rows without one, who left in it or after.
-
-    An event between two times is halfway of their logarithms; it comes before who left at the same time.
-    """
+    """By score and time: events, halfway of two logarithms, then others, who leave after events then."""
     lower, ends = np.maximum(label["lower"], scale.low), time_edges(scale.low, scale.high)
     is_event = np.isfinite(label["upper"])
     event = np.sqrt(lower) * np.sqrt(np.where(is_event, label["upper"], lower))

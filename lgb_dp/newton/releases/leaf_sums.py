@@ -210,9 +210,6 @@ class LocalLeafSums:
         return replace(rows, last=last, pending=last)
 
     def secret_sample(self) -> NDArray[np.int32]:
-        """Weights of a Poisson sample: every row, or person, is taken on its own.
-
-        The draws never leave this method.
-        """
+        """Weights of a Poisson sample of rows, or persons; the draws never leave this method."""
         taken = self._draw_words() < np.uint64(int(self._subsample * 2.0**64))
         return np.asarray(np.where(taken, self._weight, 0), dtype=np.int32)

@@ -77,11 +77,7 @@ class TrainingRows:
 
 
 def read_partition(rules: RowRules, X: Any, y: Any, weight: Any, groups: Any) -> BinnedPartition | None:
-    """Check and bin the rows of a partition; None if it has none.
-
-    `InvalidArgumentError` if it does not match what was declared, or the other collections; no value is
-    quoted.
-    """
+    """A partition's rows, binned, or None; `InvalidArgumentError`, quoting no value, for a mismatch."""
     n_rows = _checked_rows(rules.dtypes, X, {"y": y, "weight": weight, "groups": groups})
     if not n_rows:
         return None
@@ -207,10 +203,7 @@ def training_rows(rules: RowRules, partition: BinnedPartition, seed: int) -> Tra
 
 
 def joined_codes(parts: Sequence[Codes]) -> Codes:
-    """Codes of the rows of several partitions, one after the other.
-
-    `InvalidArgumentError` if some are dense and others sparse.
-    """
+    """Codes of several partitions' rows in order; `InvalidArgumentError` if dense and sparse ones mix."""
     if len(parts) == 1:
         return parts[0]
     dense = [part for part in parts if isinstance(part, DenseCodes)]

@@ -86,10 +86,7 @@ def start_scores(
 
 
 def values_of_codes(codes: DenseCodes, bins: PublicBins) -> NDArray[np.float64]:
-    """A row of feature values for each row of codes, shape (n_rows, n_features).
-
-    Thresholds belong to the bin below them; the last bin reaches to infinity.
-    """
+    """Values, (n_rows, n_features), of codes: a threshold is of the bin below, the last one infinite."""
     values = np.empty(codes.codes.shape)
     for f, known in enumerate(bins.values):
         last = [] if bins.is_categorical[f] else [np.inf]
@@ -267,6 +264,8 @@ class DistilledSplits(LearnedSplits):
             curvature = np.maximum(p * (1 - p), _MIN_CURVATURE) if self._is_log_loss else np.ones(len(step))
             return step[:, 0], curvature
         direction = ndtri(np.clip(uniform(random.words(score.shape[1])), 2.0**-53, None))
+        if not self._is_log_loss:
+            return step @ direction, np.ones(len(step))
         p = softmax(score, axis=1)
         variance = p @ direction**2 - (p @ direction) ** 2
         return step @ direction, np.maximum(variance, _MIN_CURVATURE)

@@ -81,10 +81,7 @@ class FeatureHistograms:
         return np.asarray(estimate / estimate.sum())
 
     def largest_share(self) -> float:
-        """Share of the rows in the fullest bin of the feature that divides them best.
-
-        No row can have more equals than that.
-        """
+        """Share of rows in the fullest bin of the feature that divides them best: no row has more equals."""
         shares = [np.max(count) / max(np.sum(count), _MIN_COUNT) for count in self.counts if len(count) > 2]
         return float(min(shares, default=1.0))
 

@@ -56,10 +56,7 @@ class SplitGains:
         hessian: NDArray[np.float64],
         std: float,
     ) -> None:
-        """Keep a complete tree's release, with its noise σ > 0 in the gradients, for the next `estimate`.
-
-        Released sums have shape (n_nodes + 1, n_outputs).
-        """
+        """Keep a complete tree's sums, (n_nodes + 1, n_outputs), with their noise σ > 0, for `estimate`."""
         self._releases.append((cell, goes_left, gradient, hessian, std))
 
     def estimate(self) -> NDArray[np.float64]:

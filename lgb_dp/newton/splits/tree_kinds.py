@@ -23,10 +23,7 @@ _TINY = 1e-100
 
 
 class TreeKinds:
-    """Scores of random and of greedy trees.
-
-    With `is_log_loss`, the variance of a row's gradient is its hessian, as it is for labels that are classes.
-    """
+    """Scores of random and of greedy trees; with `is_log_loss`, a gradient's variance is its hessian."""
 
     def __init__(self, *, is_log_loss: bool) -> None:
         self._is_chance_known = is_log_loss

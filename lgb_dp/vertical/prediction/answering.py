@@ -61,10 +61,7 @@ def opened(run: bytes, place: int, failures: Failures) -> Session:
 
 @dataclass(frozen=True, eq=False)
 class RowQuestion:
-    """A question about some rows, given by their names, public to both parties.
-
-    `InvalidArgumentError` if there is no row, or there are more than one question may be about.
-    """
+    """A question about named rows, public to both; `InvalidArgumentError` if none, or too many."""
 
     model: JointModel
     answer: AnswerKind
@@ -265,17 +262,11 @@ class AnsweringParty:
         return shares
 
     def again(self, model: JointModel, asked: bytes) -> bytes | None:
-        """The shares that answered a question by these very tables; None if they were not answered.
-
-        `asked` is from `RowQuestion.with_tables`.
-        """
+        """The shares that answered a question by these tables (`RowQuestion.with_tables`), or None."""
         return self.kept.store.get(SENT, _place(model, asked))
 
     def given(self, question: RowQuestion) -> NDArray[np.float64]:
-        """Numbers of points, or scores, openly, once the question is counted; by consent alone.
-
-        `InvalidArgumentError` as of `choices`, and for answers by table.
-        """
+        """Points or scores, openly, by consent, once counted; `InvalidArgumentError` as of `choices`."""
         if question.answer not in OPEN:
             raise InvalidArgumentError(f"answer={question.answer.value!r} is given by table")
         score = self._scores(question)

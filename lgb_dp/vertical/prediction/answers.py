@@ -70,10 +70,7 @@ def prediction_points(scale: LabelScale, low: float, high: float) -> tuple[float
 
 
 def nearest_points(score: NDArray[np.float64], points: Sequence[float]) -> NDArray[np.uint8]:
-    """Numbers of the points nearest to scores F_B: the same for the same score, always.
-
-    Points are ascending, at most 256; of two that are equally near, it is the lower one.
-    """
+    """Numbers of the ascending points, at most 256, nearest to F_B; the lower of two, always."""
     where = np.array(points)
     return np.asarray(np.searchsorted((where[1:] + where[:-1]) / 2, score, side="left"), dtype=np.uint8)
 

@@ -87,10 +87,7 @@ class JointModel:
         self.points = prediction_points(self.scale, *reach)
 
     def check_columns(self, bins: PublicBins) -> None:
-        """Refuse, by `InvalidArgumentError`, a model of other columns than these of the other party.
-
-        Their number, ranges and categories must be the same.
-        """
+        """InvalidArgumentError for a model of another number, range or categories of the other's columns."""
         own = self._infos[self.n_first :]
         if own != bins.feature_infos:
             raise InvalidArgumentError(
@@ -114,10 +111,7 @@ class JointModel:
         )
 
     def first_part(self, X: Any) -> NDArray[np.float64]:
-        """F_A of the rows of a table or matrix with the columns of the party with the labels.
-
-        `InvalidArgumentError` if it has other columns.
-        """
+        """F_A of rows with the columns of the party with labels; `InvalidArgumentError` for other columns."""
         if is_table(X):
             X = self.first_columns.matrix(X, self.n_first)
         if X.shape[1] != self.n_first:

@@ -38,6 +38,7 @@ class QuestionsOpened(Message, kind=217):
     """The answer: public numbers of the model, and how the rows are named."""
 
     n_first: Integer
+    """Features of the party with the labels."""
     label_bounds: Float64s
     n_rows: Annotated[int, "i", 1, MAX_ROWS]
     selection: Octets
@@ -51,6 +52,7 @@ class SetUp(Message, kind=218):
     """Asking party to the other: a message of the set-up of transfers."""
 
     stage: Integer
+    """From 0, which begins another session, to 2."""
     content: Octets
 
 
@@ -91,11 +93,7 @@ REQUESTS = (SetUp, Ask, Tables, Repeat)
 
 
 class QuestionSession:
-    """The answering side of a session.
-
-    `InvalidArgumentError` if the model is none that the party has trained with the caller, or there are too
-    many rows.
-    """
+    """The answering side; `InvalidArgumentError` for a foreign model, or too many rows."""
 
     def __init__(self, rows: AskedRows, message: OpenQuestions) -> None:
         self._names, self._lock, self._selection = rows.row_names, rows.answers.lock, rows.selection
@@ -144,19 +142,13 @@ class QuestionSession:
 
 
 def check_selection(n_rows: int) -> None:
-    """Refuse, by `InvalidArgumentError`, a selection of more rows than a question may be about.
-
-    Names of them all would take time, and memory of no allowance.
-    """
+    """InvalidArgumentError for more rows than a question may have, before their names take memory."""
     if n_rows > MAX_ROWS:
         raise InvalidArgumentError(f"the selection has {n_rows} rows: questions are about at most {MAX_ROWS}")
 
 
 def names_of_rows(ids: Sequence[str] | None, n_rows: int, selection: bytes, name: str) -> list[bytes]:
-    """Names of a party's rows, as the asking party knows them.
-
-    `InvalidArgumentError` if the rows have ids and none are given, or the other way round.
-    """
+    """Rows' names as the asking party knows them; `InvalidArgumentError` if ids lack on one side."""
     if (ids is None) != bool(selection):
         has = "have no ids: pass none" if selection else "have ids: pass those of X as ids="
         raise InvalidArgumentError(f"rows of party {name!r} {has}")

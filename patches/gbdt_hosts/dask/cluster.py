@@ -47,10 +47,7 @@ class ClusterErrors:
 
 
 class KnownWorker:
-    """One worker: a connection that is opened when it is needed, and what it has been told.
-
-    With `relays`, messages may go by way of the scheduler.
-    """
+    """One worker: its connection, opened if needed or relayed by the scheduler, and what it knows."""
 
     def __init__(self, client: Any, address: str, operation: str, timeout: float, relays: bool) -> None:
         self.address, self._relays = address, relays
@@ -97,10 +94,7 @@ class Cluster:
         self._heard: dict[str, tuple[float, float]] = {}
 
     def register(self, state: WorkerState) -> None:
-        """Give all workers, present and future, a state that answers to the operation.
-
-        Raises one of `errors` if workers cannot load it.
-        """
+        """Give all workers, also later ones, a state that answers; one of `errors` if it cannot load."""
         plugin = StatePlugin(self._operation, state)
         for _ in range(_ATTEMPTS):
             try:
@@ -142,10 +136,7 @@ class Cluster:
         return living
 
     def ask(self, messages: Mapping[str, Callable[[KnownWorker], Mapping[str, Any]]]) -> dict[str, Answer]:
-        """The answers of several workers, asked at once; lost ones are left out, and forgotten.
-
-        Messages are made for each worker, by address.
-        """
+        """Answers of workers to messages made by address, asked at once; lost ones are forgotten."""
         return in_loop(self.client, self._ask, messages)
 
     def compute(self, tasks: Mapping[int, Any], note_failure: Callable[[int, Any], None]) -> dict[int, Any]:

@@ -24,10 +24,7 @@ Message = Mapping[str, Any]
 
 
 class WorkerState(ABC):
-    """State that a worker holds for a client; it can be pickled before it begins.
-
-    Nothing of it raises within Dask, which would log the arguments.
-    """
+    """A client's state at a worker, pickled before it begins; errors stay out of Dask's log."""
 
     def __init__(self) -> None:
         self.n_threads = 0

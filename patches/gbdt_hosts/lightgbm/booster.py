@@ -266,10 +266,7 @@ class PrivateBooster(lightgbm.Booster):
         return self
 
     def add_valid(self, data: lightgbm.Dataset, name: str) -> PrivateBooster:
-        """Add validation data, with the training Dataset as its reference, under a name in results.
-
-        Metrics on rows that are not public are noted in the report.
-        """
+        """Add named validation data that refers to the Dataset; metrics on private rows are reported."""
         with self._lock.held(), silent_arithmetic():
             self._growing()
             self._evaluation.add_valid(data)
@@ -325,10 +322,7 @@ class PrivateBooster(lightgbm.Booster):
         validate_features: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Predict, as `lightgbm.Booster.predict` does, and faster where there are many rows.
-
-        Parameters and results are LightGBM's.
-        """
+        """Predict as `lightgbm.Booster.predict` does, and faster where there are many rows."""
         if num_iteration is None:
             num_iteration = self.best_iteration if start_iteration <= 0 else -1
         is_known = [main_names().get(name) == "num_threads" for name in kwargs] in ([], [True])

@@ -22,10 +22,7 @@ def main_names() -> dict[str, str]:
 
 
 def resolve_aliases(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters under LightGBM's main names; as in LightGBM, a main name wins over its aliases.
-
-    `ValueError` if two aliases of one parameter have different values.
-    """
+    """Parameters by LightGBM's main names, which win; `ValueError` if two aliases differ."""
     resolved: dict[str, Any] = {}
     for name, value in params.items():
         main = main_names().get(name, name)

@@ -243,10 +243,7 @@ def guarantee_in(text: str) -> dict[str, Any] | None:
 
 
 def columns_in(text: str) -> dict[str, Any]:
-    """How the columns of a table become the features of a model; empty if its text does not say.
-
-    `ValueError` if it is not JSON.
-    """
+    """How a table's columns become features; empty if the text does not say, `ValueError` unless JSON."""
     return _object_in(parameter_lines(text).get(COLUMNS, "{}"))
 
 

@@ -54,10 +54,7 @@ class SeparateStreams:
 
 
 class OneStream:
-    """Draws of XGBoost since 3.3: each random number of one stream seeds the generator of one draw.
-
-    `n_taken` random numbers were taken before.
-    """
+    """Draws of XGBoost since 3.3: after `n_taken`, each number of one stream seeds one draw's generator."""
 
     draws_first_columns_twice = False
 

@@ -123,10 +123,7 @@ class MetricBooster(xgboost.Booster):
 
 
 class Callbacks:
-    """XGBoost's callbacks, around a loop of rounds that is not XGBoost's.
-
-    With `verbose`, metrics are printed, each time after as many rounds.
-    """
+    """XGBoost's callbacks around a foreign loop; metrics are printed after every `verbose` rounds."""
 
     def __init__(
         self,

@@ -54,10 +54,7 @@ def predictions_of(params: Mapping[str, Any], margin: Vector) -> Vector:
 
 
 def objective_config(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The objective in `params` as XGBoost writes it into a model.
-
-    `ValueError` has XGBoost's words, for a value of a parameter that it does not accept.
-    """
+    """The objective as XGBoost writes it; `ValueError`, in its words, for a refused value."""
     data = _rows(1)
     booster = xgboost.Booster({**params, **_QUIET}, cache=[data])
     config: dict[str, Any] = json.loads(booster.save_config())["learner"]["objective"]

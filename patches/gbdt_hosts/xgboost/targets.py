@@ -29,10 +29,7 @@ class Targets:
         return len(self.label)
 
     def matrix(self, columns: Vector | None = None) -> xgboost.DMatrix:
-        """Make a data set that XGBoost reads all of it from, by default with one column of zeros.
-
-        `ValueError` if XGBoost refuses a label, bound, weight or margin.
-        """
+        """A data set of all that XGBoost reads, by default of zeros; `ValueError` if it refuses it."""
         if columns is None:
             columns = np.zeros((self.n_rows, 1), dtype=np.float32)
         data = xgboost.DMatrix(columns, label=self.label, nthread=1)

@@ -37,10 +37,7 @@ def _is_record_batch(data: Any) -> bool:
 
 
 def as_frame(data: Any, error: Refusal, argument: str = "data") -> nw.DataFrame[Any]:
-    """A table (`is_table`) as narwhals sees it, whose columns have proper names.
-
-    `error` makes the error, in which `argument` names the table.
-    """
+    """A table (`is_table`) as narwhals sees it, with proper column names; `error` names the `argument`."""
     if _is_record_batch(data):
         data = sys.modules["pyarrow"].Table.from_batches([data])
     frame: nw.DataFrame[Any]

@@ -56,10 +56,7 @@ def digit_powers(first: Rows, bases: Rows, window: int, modulus: Modulus, n_thre
 
 
 class DigitProducts:
-    """Products of one power of each of many bases: ``Π bases[i]^d_i`` for given digits d_i.
-
-    The bases, one a row, are in Montgomery form; a digit has `window` bits.
-    """
+    """Products ``Π bases[i]^d_i`` of Montgomery-form rows for digits of `window` bits."""
 
     def __init__(self, bases: Rows, window: int, modulus: Modulus, n_threads: int = 0) -> None:
         self._modulus, self._window, self._n_bases = modulus, window, len(bases)

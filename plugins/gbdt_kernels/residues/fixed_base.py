@@ -38,10 +38,7 @@ _LOW_HALF = (1 << 32) - 1
 
 @kernel
 def _sums(table, order, low, high, out, start, stop):
-    """Row i of `out` is the sum of the rows ``table[order[i]]``, which are so few that it fits.
-
-    `low` and `high` (uint64) are scratch, as long as a row.
-    """
+    """Row i of `out` sums ``table[order[i]]``, without overflow; `low`, `high` (uint64) are scratch."""
     width, n_places = table.shape[1], order.shape[1]
     for i in range(start, stop):
         for j in range(width):

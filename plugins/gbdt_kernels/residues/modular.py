@@ -165,10 +165,7 @@ def _window_bits(exponent_bits: int) -> int:
 
 
 def _sliding_windows(exponent: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Steps "square so often, then multiply by odd power number d" (−1: do not) that make the power.
-
-    The first step has no squarings: it starts from its odd power.
-    """
+    """Steps "square so often, then multiply by odd power d" (−1: do not); the first squares nothing."""
     window = _window_bits(exponent.bit_length()) if exponent & (exponent - 1) else 1
     squarings: list[int] = []
     digits: list[int] = []

@@ -142,10 +142,7 @@ def _two_halves(a, b0, b1, modulus, n_halves, inverses, sums):
 
 @kernel
 def _multiply(a, b, used, modulus, inverse, sums, out):
-    """Products of two batches by ``2^(-26 used)``, b having so many half-limbs.
-
-    `out` may be one of the two, `sums` is scratch.
-    """
+    """Products by ``2^(-26 used)``, b of so many half-limbs; `out` may be a or b, `sums` is scratch."""
     n_halves = len(modulus) // FEW_LANES
     inverses = splat_few(inverse)
     for j in range(n_halves):

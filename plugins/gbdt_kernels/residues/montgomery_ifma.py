@@ -242,10 +242,7 @@ def _one_limb(a, b0, limbs, n_limbs, inverse, sums):
 
 @kernel
 def _multiply(a, b, used, limbs, n_limbs, inverse, sums, out):
-    """Products of two batches by ``2^(-52 used)``, b having so many limbs.
-
-    `out` may be one of the two, `sums` is scratch.
-    """
+    """Products by ``2^(-52 used)``, b of so many limbs; `out` may be a or b, `sums` is scratch."""
     for j in range(n_limbs):
         store(sums, _GROUP * j, splat(np.uint64(0)))
     for i in range(0, used - 1, 2):
@@ -273,10 +270,7 @@ def products(a, a_step, b, b_step, used, words, limbs, n_limbs, inverse, out, st
 
 @kernel
 def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse, out, rests):
-    """Products of chains of rows, as `montgomery.chains`.
-
-    Lane k works through the chains ``spans[k]`` to ``spans[k + 1]``, one product per step.
-    """
+    """Products as `montgomery.chains`: lane k works through ``spans[k]`` to ``spans[k + 1]``, stepwise."""
     x, y, sums = _batch(n_limbs), _batch(n_limbs), _batch(n_limbs)
     rows = np.zeros(LANES, dtype=np.int64)
     chain = np.empty(LANES, dtype=np.int64)

@@ -189,10 +189,7 @@ def _search(
 
 
 def _mismatches(n_hashes: int) -> list[int]:
-    """Mismatches t to search for by groups, from few to many, before everything is scanned.
-
-    Groups shorter than three hashes have buckets so full that a scan is as good.
-    """
+    """Mismatches t to search for by groups of three or more hashes, ascending, before a scan of all."""
     return sorted({0, n_hashes // 8, n_hashes // 6, n_hashes // 4, n_hashes // 3} - {n_hashes})
 
 

@@ -8,6 +8,7 @@ from gbdt_kernels.trees.histogram import feature_counts, level_histograms, segme
 from gbdt_kernels.trees.layout import BinLayout
 from gbdt_kernels.trees.newton import (
     LogLinkPairs,
+    ResidualPairs,
     RowPairs,
     SoftmaxPairs,
     TablePairs,

@@ -84,10 +84,7 @@ class DenseCodes:
 
 @dataclass(frozen=True)
 class SparseCodes:
-    """Binned CSR matrix: codes of the stored entries; all others have the code of zero.
-
-    Its arrays are read-only.
-    """
+    """Binned CSR matrix, read-only: codes of the stored entries; all others have the code of zero."""
 
     indptr: NDArray[np.int64]  # (n_rows + 1,)
     indices: NDArray[np.int32]  # feature of each entry, ascending within a row

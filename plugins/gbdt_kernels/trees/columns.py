@@ -35,10 +35,7 @@ class DenseColumns:
         return codes
 
     def leaves(self, feature: Features, goes_left: Sides, first: int, last: int, leaf: Leaves) -> None:
-        """Write the leaf of a complete tree that each of the rows ``first`` to ``last - 1`` falls into.
-
-        The tree has at least one node.
-        """
+        """Write the leaf of a complete tree, of a node at least, for rows ``first`` to ``last - 1``."""
         planes, n_levels = self.planes, min(len(feature).bit_length(), kernels.LEVELS_TOGETHER)
         n_decided = (1 << n_levels) - 1
         decided = feature[:n_decided]

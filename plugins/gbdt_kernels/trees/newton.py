@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -343,6 +343,18 @@ def _shorten(vector, squared_limit):
         shrink *= 1.0 - 1e-6
 
 
+@part
+def _add_vectors(g, h, w, steps, clip, gradient_share, hessian_limit, out):
+    """Hold a row's integers g and h to the bound of `SoftmaxPairs`, and add them w times to a leaf's sums."""
+    _shorten(g, np.floor(2.0 * clip * clip * steps * steps))
+    rest = 1.0 - gradient_share * _norm_of_steps(g) / (2.0 * clip * clip * steps * steps)
+    # A relative 1e-12 inside, for the rounding of `rest` (where it is 0, so is the limit).
+    _shorten(h, np.floor(max(rest - 1e-12, 0.0) * hessian_limit * hessian_limit * steps * steps))
+    for k in range(len(g)):
+        out[k, 0] += g[k] * w
+        out[k, 1] += h[k] * w
+
+
 @kernel
 def _softmax_sums(score, target, weight, leaf, steps, clip, gradient_share, hessian_limit, first, last, out):
     """Sums of what rows `first` to `last` - 1 add: ``out`` is int64 of shape (n_leaves, n_outputs, 2)."""
@@ -350,7 +362,6 @@ def _softmax_sums(score, target, weight, leaf, steps, clip, gradient_share, hess
     p = np.empty(n_outputs)
     g = np.empty(n_outputs, dtype=np.int64)
     h = np.empty(n_outputs, dtype=np.int64)
-    squared_limit = np.floor(2.0 * clip * clip * steps * steps)
     for row in range(first, last):
         w = np.int64(weight[row])
         if w == 0:
@@ -369,13 +380,25 @@ def _softmax_sums(score, target, weight, leaf, steps, clip, gradient_share, hess
             gradient = probability - 1.0 if k == target[row] else probability
             g[k] = np.int64(gradient * steps)
             h[k] = np.int64(probability * (1.0 - probability) * steps)
-        _shorten(g, squared_limit)
-        rest = 1.0 - gradient_share * _norm_of_steps(g) / (2.0 * clip * clip * steps * steps)
-        # A relative 1e-12 inside, for the rounding of `rest` (where it is 0, so is the limit).
-        _shorten(h, np.floor(max(rest - 1e-12, 0.0) * hessian_limit * hessian_limit * steps * steps))
+        _add_vectors(g, h, w, steps, clip, gradient_share, hessian_limit, out[leaf[row]])
+
+
+@kernel
+def _residual_sums(
+    score, target, weight, leaf, slope, steps, clip, gradient_share, hessian_limit, first, last, out
+):
+    """As `_softmax_sums`, of residuals; hessians are ½ before they are held to the bound."""
+    n_outputs = score.shape[1]
+    g = np.empty(n_outputs, dtype=np.int64)
+    h = np.empty(n_outputs, dtype=np.int64)
+    for row in range(first, last):
         for k in range(n_outputs):
-            out[leaf[row], k, 0] += g[k] * w
-            out[leaf[row], k, 1] += h[k] * w
+            one = slope * (score[row, k] - target[row, k])
+            # Far beyond any clip, and squares of a hundred fit into 64 bits; NaN counts as 0.
+            g[k] = np.int64(min(max(one, -1e4), 1e4) * steps) if one == one else 0
+            h[k] = steps // 2
+        w = np.int64(weight[row])
+        _add_vectors(g, h, w, steps, clip, gradient_share, hessian_limit, out[leaf[row]])
 
 
 @dataclass(frozen=True)
@@ -387,7 +410,7 @@ class SoftmaxPairs:
     ``‖g‖² ≤ 2 clip² steps²``.
     """
 
-    target: NDArray[np.int64]  # class of each row
+    target: NDArray[Any]  # class of each row
     steps: int  # integer steps of 1
     clip: float  # bound of the gradient's norm, over √2
     gradient_share: float  # in [0, 1]
@@ -397,6 +420,21 @@ class SoftmaxPairs:
         """As for `TablePairs`."""
         loss = (self.steps, self.clip, self.gradient_share, self.hessian_limit)
         _softmax_sums(score, self.target, weight, leaf, *loss, first, last, out)
+
+
+@dataclass(frozen=True)
+class ResidualPairs(SoftmaxPairs):
+    """The same of several targets, shape (n_rows, n_outputs): gradients are ``slope (score - target)``.
+
+    Vectors that are too long are scaled down.
+    """
+
+    slope: float
+
+    def add_up(self, score: Scores, weight: Weights, leaf: Leaves, first: int, last: int, out: Sums) -> None:
+        """As for `TablePairs`."""
+        loss = (self.slope, self.steps, self.clip, self.gradient_share, self.hessian_limit)
+        _residual_sums(score, self.target, weight, leaf, *loss, first, last, out)
 
 
 RowPairs: TypeAlias = TablePairs | LogLinkPairs | TimePairs | SoftmaxPairs

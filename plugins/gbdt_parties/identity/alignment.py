@@ -157,10 +157,7 @@ class _Talk:
         return list(FORMS)[place]
 
     def tell(self, alignment: Alignment) -> None:
-        """Let the other party find out which of its rows are aligned.
-
-        Raises `ProtocolError` if they are not the same.
-        """
+        """Let the other party find its aligned rows; `ProtocolError` if they are not the same."""
         wanted = set(alignment.ids)
         flags = np.zeros(self._n_theirs, dtype=bool)
         in_common = np.array([self._ids[k] in wanted for k in self._own_rows], dtype=bool)

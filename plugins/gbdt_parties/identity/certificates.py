@@ -32,6 +32,16 @@ CERTIFICATE_FILE, KEY_FILE = "party.pem", "party.key"
 WARNING_DAYS = 30
 """Days before its end from which a certificate is to be renewed."""
 
+MALFORMED = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+"""Errors of `cryptography` about a certificate: it reads many parts when they are asked for."""
+
 OF_CERTIFICATE, OF_KEY = "sha256:", "key-sha256:"
 """Beginnings of entries of allow-lists that pin a certificate, or its key, which a renewed one keeps."""
 
@@ -55,10 +65,7 @@ class TLS:
 
     @classmethod
     def from_directory(cls, directory: str | Path, server_name: str | None = None) -> TLS:
-        """Read a party's folder.
-
-        PartyArgumentError names the file that is missing, is not a certificate, or whose key does not match.
-        """
+        """Read a party's folder; PartyArgumentError names a missing, malformed or unmatched file."""
         content = {}
         for name in (AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE):
             path = Path(directory) / name
@@ -72,9 +79,10 @@ class TLS:
             x509.load_pem_x509_certificates(content[AUTHORITY_FILE])
             certificate = x509.load_pem_x509_certificate(content[CERTIFICATE_FILE])
             key = serialization.load_pem_private_key(content[KEY_FILE], None)
-        except (ValueError, TypeError):
+            is_own = key.public_key() == certificate.public_key()
+        except MALFORMED:
             raise PartyArgumentError(f"tls={str(directory)!r}: a file is not in PEM format") from None
-        if key.public_key() != certificate.public_key():
+        if not is_own:
             raise PartyArgumentError(
                 f"tls={str(directory)!r}: {KEY_FILE} is not the key of {CERTIFICATE_FILE}"
             )
@@ -107,10 +115,7 @@ class TLS:
         return f"is of an authority that expired at {ends:%Y-%m-%d %H:%M} UTC" if ended else ""
 
     def check_dates(self) -> None:
-        """Refuse a certificate that is not valid now, before anything is begun with it.
-
-        AuthenticationError names the holder, the date, and the command that renews it.
-        """
+        """AuthenticationError, with holder, date and renewing command, for a certificate not valid now."""
         if fault := self.fault():
             name = Identity.of(self.certificate).name
             raise AuthenticationError(f"the certificate of {quoted(name)!r} {fault}; {self._renewing()}")
@@ -175,19 +180,17 @@ class Identity:
 
     @classmethod
     def of(cls, certificate: bytes) -> Identity:
-        """Read a PEM certificate.
-
-        Raises PartyArgumentError if it is not one, or does not have exactly one common name.
-        """
+        """Read a PEM certificate; PartyArgumentError unless it is one with exactly one common name."""
         try:
             parsed = x509.load_pem_x509_certificate(certificate)
-        except ValueError:
+            names = parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+            expires = parsed.not_valid_after_utc
+        except MALFORMED:
             raise PartyArgumentError("not a certificate in PEM format") from None
-        names = parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         if len(names) != 1 or not str(names[0].value).isprintable():
             raise PartyArgumentError("a certificate must have one printable common name")
         fingerprint = parsed.fingerprint(hashes.SHA256()).hex()
-        return cls(str(names[0].value), fingerprint, parsed.not_valid_after_utc, digest_of_key(parsed))
+        return cls(str(names[0].value), fingerprint, expires, digest_of_key(parsed))
 
     def matches(self, entry: str) -> bool:
         """Whether an entry of an allow-list means this holder: a common name, or a pin."""
@@ -211,14 +214,11 @@ class Identity:
 
 
 def digest_of_key(certificate: x509.Certificate) -> str:
-    """SHA-256 of a certificate's public key (as SubjectPublicKeyInfo), 64 hexadecimal digits.
-
-    A PartyArgumentError if the key is of no kind that is known.
-    """
+    """SHA-256 of a public key (SubjectPublicKeyInfo) in hex; PartyArgumentError for an unknown kind."""
     kinds = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     try:
         return sha256(certificate.public_key().public_bytes(*kinds)).hexdigest()
-    except (UnsupportedAlgorithm, ValueError, TypeError):
+    except MALFORMED:
         raise PartyArgumentError("a certificate must have a key of a kind that is known") from None
 
 

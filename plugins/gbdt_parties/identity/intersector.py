@@ -102,10 +102,7 @@ class Intersector:
 
 
 class _Run:
-    """One alignment at the passive party, with the number of ids that the active party announced.
-
-    The room is reserved for as long as the run lasts.
-    """
+    """One alignment at the passive party, with the announced number of ids and its reserved room."""
 
     def __init__(self, session: bytes, ids: Sequence[str], n_theirs: int, run: bytes, room: Room) -> None:
         self.session, self._ids, self._n_theirs, self._digest = session, ids, n_theirs, run

@@ -65,10 +65,7 @@ def name_digest(name: str) -> bytes:
 
 
 def run_of(opening: OpenAlignment, opened: AlignmentOpened) -> bytes:
-    """The digest that names a run: of all that both parties said before an id was masked.
-
-    Raises `ProtocolError` if a field has another length than it should.
-    """
+    """A run's digest, of all said before an id was masked; `ProtocolError` for a wrong length."""
     fields = [opening.nonce, opened.nonce, opening.certificate, opening.addressed, opened.name]
     if any(len(one) != DIGEST_BYTES for one in fields):
         raise ProtocolError(f"an alignment was opened with a nonce or a digest not of {DIGEST_BYTES} bytes")

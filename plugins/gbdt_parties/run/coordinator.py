@@ -256,10 +256,7 @@ class _Coordinator:
             member.n_opened += 1
 
     def _ask(self, member: Member, message: Message, answer: type[M], but: int = 0) -> M:
-        """Ask a party that knows all sums, `but` for the last ones; if it is lost soon, once more.
-
-        A PartyUnavailableError says that it was lost again, or was silent.
-        """
+        """Ask a party that knows all sums `but` the last, twice if it is lost; PartyUnavailableError then."""
         asked = monotonic()
         try:
             self._catch_up(member, but)

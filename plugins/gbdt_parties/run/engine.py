@@ -38,10 +38,7 @@ Steps = Generator[Any, Any, T]
 
 
 def drive(run: Steps[T], answer: Callable[[Any], Steps[Any]]) -> Steps[T]:
-    """A run whose questions are answered: it stops wherever an answer waits for something.
-
-    It yields questions and is sent their answers, which the steps of `answer` give.
-    """
+    """A run that yields questions and is sent their answers; it stops wherever an answer waits."""
     told = None
     while True:
         try:

@@ -44,10 +44,7 @@ class Participation:
         return n_parties if self.min_parties is None else self.min_parties
 
     def least_at_end(self, n_parties: int) -> int:
-        """Parties that must have signed the end: all, or more than half.
-
-        A run that is split up ends twice only if a party signs twice.
-        """
+        """Parties that must have signed the end: all, or more than half, so that two ends share one."""
         return max(self.least(n_parties), n_parties // 2 + 1)
 
     def number(self, round_number: int, last: int) -> int:
@@ -55,10 +52,7 @@ class Participation:
         return round_number + 1 if self.repeats else last + 1
 
     def check(self, asked: tuple[int, int], members: Sequence[int], next_round: int, n_parties: int) -> None:
-        """Refuse to take part in another attempt, by round and number, than the run's next one.
-
-        The ProtocolError says what was asked instead; `Attempt.check` has the rest.
-        """
+        """ProtocolError for an attempt, by round and number, that is not the run's next one."""
         if asked[0] != next_round or (self.repeats and asked[1] != next_round + 1):
             raise ProtocolError(
                 f"round {asked[0]}, attempt {asked[1]} was asked for; round {next_round} is next"

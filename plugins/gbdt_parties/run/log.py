@@ -128,10 +128,7 @@ class RunLog:
                 oldest.end()
 
     def keep(self, kind: Kind[T], entry: T) -> None:
-        """Keep one more entry of the run, which counts as used now.
-
-        A run that was removed for later ones goes on, and cannot be taken up.
-        """
+        """Keep one more entry of the run, which counts as used now, even if it was removed meanwhile."""
         with self.runs.transaction():
             if self.has_begun:
                 if self.runs.keys(RUNS)[-1] != self._key:

@@ -96,10 +96,7 @@ class PastRun(PartyRun):
 
 
 def chosen(stores: Iterable[Store], run: str | None) -> RunLog:
-    """The log of an auditable run among those in the parts of a folder's store.
-
-    A PartyArgumentError says that there is none of this number, or several and no number.
-    """
+    """The log of an auditable run; PartyArgumentError for no such number, or several and none given."""
     kept = {key: RunLog(part, bytes.fromhex(key)) for part in stores for key in part.keys(RUNS)}
     logs = {key: log for key, log in kept.items() if log.is_auditable}
     if run is None and len(logs) == 1:

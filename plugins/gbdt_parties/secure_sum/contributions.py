@@ -98,10 +98,7 @@ class SecureSession:
         }
 
     def contribute(self, attempt: Attempt, ring: Ring, values: Words) -> bytes:
-        """Vector of this party for an attempt that was checked, masked and signed.
-
-        The caller sees to it that an attempt is answered once (`gbdt_parties.run.log`).
-        """
+        """A masked, signed vector of this party for a checked attempt, answered once by the caller."""
         streams, added, subtracted = self.streams(attempt), list[WordStream](), list[WordStream]()
         for other, sign in signs(self.place, attempt.members).items():
             (added if sign > 0 else subtracted).append(streams[other])

@@ -16,10 +16,7 @@ CHUNK = 1 << 14
 
 
 def pair_of(one: tuple[int, bytes], other: tuple[int, bytes]) -> bytes:
-    """Two parties of a roster, in an order on which both agree; no two pairs have the same bytes.
-
-    Each has its place in the roster, and its public key of X25519.
-    """
+    """Two parties by place and X25519 key, in an agreed order; no two pairs have the same bytes."""
     return b"".join(place.to_bytes(2, "little") + key for place, key in sorted((one, other)))
 
 
@@ -49,8 +46,5 @@ def masked(
 
 
 def signs(own: int, others: Iterable[int]) -> dict[int, int]:
-    """Whether a party adds (1) or subtracts (-1) the mask that it shares with each other one.
-
-    Of two parties, the one that comes first in the roster adds it.
-    """
+    """Whether a party adds (1) or subtracts (-1) each shared mask: the first in the roster adds."""
     return {other: 1 if own < other else -1 for other in others if other != own}

@@ -66,10 +66,7 @@ class Introduction:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Introduction:
-        """Read what `to_bytes` wrote.
-
-        A ProtocolError says that the bytes are anything else, also those of another release's format.
-        """
+        """Read what `to_bytes` wrote; ProtocolError for anything else, also of another format."""
         n_fields, parts = len(fields(cls)), unpack(data)
         other = next((k for k in range(2, FORMAT) if parts[:1] == [_FORMAT % k]), None)
         if len(parts) == n_fields - 1 and parts[0] != _FORMAT % FORMAT:
@@ -146,19 +143,13 @@ class Roster:
         return [one.name for one in self.introductions]
 
     def place_of(self, own: Introduction) -> int:
-        """Where a party stands in the roster.
-
-        A ProtocolError says that it is not in there as it introduced itself.
-        """
+        """A party's place; ProtocolError if it is not there as it introduced itself."""
         if own not in self.introductions:
             raise ProtocolError("this party is not in the roster as it introduced itself")
         return self.introductions.index(own)
 
     def check_members(self, own: Introduction, allowed: AllowList) -> None:
-        """Check that all other parties are on a party's allow-list.
-
-        An AuthenticationError names the one that is not.
-        """
+        """AuthenticationError, by name, unless all other parties are on a party's allow-list."""
         for one in self.introductions:
             if one != own:
                 allowed.check(one.certificates, one.name)

@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import AuthenticationError, HardwareKeyError, PartyArgumentError
-from gbdt_parties.identity.certificates import OF_KEY, TLS, Identity, digest_of_key, is_pin
+from gbdt_parties.identity.certificates import MALFORMED, OF_KEY, TLS, Identity, digest_of_key, is_pin
 
 _DOMAIN = b"veilboost secure sum roster 1\0"
 """Begins everything that a certificate's key signs here, so that no signature serves two purposes."""
@@ -97,13 +97,10 @@ class Credentials:
 
 
 def check_signature(certificate: bytes, digest: bytes, signature: bytes, name: str) -> None:
-    """Check that the holder of a PEM certificate signed a roster's digest.
-
-    An AuthenticationError names the party.
-    """
-    key = _certificates(certificate)[0].public_key()
+    """AuthenticationError, by party, unless a PEM certificate's holder signed a roster's digest."""
     message = _DOMAIN + digest
     try:
+        key = _certificates(certificate)[0].public_key()
         if isinstance(key, ec.EllipticCurvePublicKey):
             key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
         elif isinstance(key, rsa.RSAPublicKey):
@@ -116,6 +113,8 @@ def check_signature(certificate: bytes, digest: bytes, signature: bytes, name: s
         raise AuthenticationError(
             f"the session keys of party {quoted(name)!r} are not signed by its certificate"
         ) from None
+    except MALFORMED:
+        raise AuthenticationError(f"the certificate of party {quoted(name)!r} has no key") from None
 
 
 @dataclass(frozen=True)
@@ -169,10 +168,7 @@ class AllowList:
         self.check_holder(identity)
 
     def check_holder(self, identity: Identity) -> None:
-        """Check the holder of a certificate that was checked otherwise, as by TLS.
-
-        An AuthenticationError says that it is not on the list.
-        """
+        """AuthenticationError unless the holder of a certificate, checked as by TLS, is on the list."""
         if self.entries is not None and identity.known_as(self.entries) is None:
             raise AuthenticationError(
                 f"party {quoted(identity.name)!r} is not on this party's allow-list; its certificate is "
@@ -221,7 +217,7 @@ def key_pin(certificates: bytes) -> str:
 def _certificates(pem: bytes) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(pem)
-    except ValueError:
+    except MALFORMED:
         raise AuthenticationError("a party's certificate is not in PEM format") from None
 
 
@@ -250,7 +246,7 @@ def has_issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
     try:
         basic = issuer.extensions.get_extension_for_class(x509.BasicConstraints).value
         certificate.verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+    except (*MALFORMED, InvalidSignature, x509.ExtensionNotFound):
         return False
     return basic.ca
 

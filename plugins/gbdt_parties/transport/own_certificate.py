@@ -104,10 +104,7 @@ def shown_certificate(
 
 
 def context_of(tls: TLS, version: ssl.TLSVersion) -> ssl.SSLContext:
-    """The side of a caller that shows its certificate, in one version of TLS.
-
-    Raises ValueError if the certificates, or the key, are too long for a pipe.
-    """
+    """A caller that shows its certificate in one TLS version; ValueError if it is too long for a pipe."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = context.maximum_version = version
     context.load_verify_locations(cadata=tls.authority.decode("ascii"))

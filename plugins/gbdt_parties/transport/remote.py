@@ -6,14 +6,17 @@ import ipaddress
 import logging
 import re
 import ssl
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from itertools import chain
 from math import inf
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Lock
+from threading import Condition
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -129,7 +132,6 @@ class RemoteParty:
             raise PartyArgumentError(f"row_sets must be digests of {streams.ROW_SET_BYTES} bytes")
         self.address, self.name, self.timeout = address, name, timeout
         self._row_sets: RowSets = tuple(row_sets)
-        self.live_call: Any = None
         self.connection: ServerConnection | None = connection
         if connection is None:
             self.connection = ServerConnection(address, _checked_tls(address, tls, insecure), expected)
@@ -144,7 +146,6 @@ class RemoteParty:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy without key has no connection."""
         self.__dict__.update(state)
-        self.live_call = None
         self.connection = None
 
     def __repr__(self) -> str:
@@ -203,14 +204,24 @@ class RemoteParty:
         if self.connection is not None:
             self.connection.close()
 
+    @property
+    def live_call(self) -> Any:
+        """The call of the exchanges that are under way; None if none is."""
+        under_way = () if self.connection is None else tuple(self.connection.under_way)
+        return next((one.call.rpc for one in under_way if one.party is self), None)
+
     def interrupt(self) -> None:
-        """Give up the exchange that is under way, if any, from another thread."""
+        """Give up the exchanges that are under way, if any, from another thread."""
         call = self.live_call
         if call is not None:
             call.cancel()
 
     def handle(self, request: bytes | Parts) -> bytes:
-        """Send a request, wait for the answer.
+        """Send a request, wait for the answer; errors are those of `begin` and of what it gives."""
+        return self._begun(request, None)()
+
+    def begin(self, request: bytes | Parts) -> Callable[[], bytes]:
+        """Send a request, also behind others of this party that are not answered yet.
 
         Parameters
         ----------
@@ -219,8 +230,9 @@ class RemoteParty:
 
         Returns
         -------
-        bytes
-            The answer, of the caller alone.
+        callable
+            Waits for the answer, of the caller alone; it must be called once, and soon: answers come in the
+            order of the requests, and other parties on the connection wait for all of them.
 
         Raises
         ------
@@ -231,43 +243,48 @@ class RemoteParty:
         PartyRefusedError, ProtocolError
             If the server refuses the request, or its answer is not a message.
         """
-        import grpc
+        return self._begun(request, self)
 
+    def _begun(self, request: bytes | Parts, behind: RemoteParty | None) -> Callable[[], bytes]:
         connection = self._used()
         wrong = connection.out_of_date()
         if wrong:
             raise AuthenticationError(
                 f"this side's certificate {wrong}; party {self.name!r} at {self.address} was not asked"
             )
-        with connection.in_use, Watchdog(self.timeout, self.interrupt, DEADLINE) as dog:
-            answer = None
-            while answer is None:
-                call = self._new_call(connection)
-                self.live_call = call.rpc
-                if dog.fired:
-                    # While there was no call to be given up; it does not fire again.
-                    call.end()
-                try:
-                    answer = self._answer(call, request, dog)
-                except grpc.RpcError as error:
-                    if call.failure is not None:
-                        # The making of a part failed: the party has nothing to do with it.
-                        raise call.failure from None
-                    raise self._explained(error, dog, connection) from None
-                except ProtocolError as error:
-                    raise ProtocolError(f"party {self.name!r}: {error}") from None
-                finally:
-                    self.live_call = None
-                    if answer is None:
-                        call.end()
-            connection.keep(call)
-        return answer  # type: ignore[return-value]  # a view of bytes that only the caller has
+        with self._naming():
+            sent = connection.send(Sent(self, request), behind)
+        return partial(self._answered, connection, sent)
 
-    def _new_call(self, connection: ServerConnection) -> KeptCall:
-        """A call to the server; raises if that has another certificate than it may have."""
+    def _answered(self, connection: ServerConnection, sent: Sent) -> bytes:
+        """The answer to a request, once those to all before are there."""
+        import grpc
+
+        with connection.turn_of(sent), Watchdog(self.timeout, self.interrupt, DEADLINE) as dog:
+            sent.feed = dog.feed
+            try:
+                while (answer := self._answer(sent)) is None:
+                    with self._naming():
+                        connection.send_again(sent)
+                    if dog.fired:
+                        # While there was no call to be given up; it does not fire again.
+                        sent.call.end()
+            except grpc.RpcError as error:
+                if sent.call.failure is not None:
+                    # The making of a part failed: the party has nothing to do with it.
+                    raise sent.call.failure from None
+                raise self._explained(error, dog, connection) from None
+            except ProtocolError as error:
+                raise ProtocolError(f"party {self.name!r}: {error}") from None
+            sent.is_answered = True
+            return answer  # type: ignore[return-value]  # a view of bytes that only the caller has
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Name the party in errors of its connection."""
         who = f"party {self.name!r} at {self.address}"
         try:
-            return connection.call(self.timeout)
+            yield
         except AuthenticationError as error:
             raise AuthenticationError(f"{who} was not asked: {error}") from None
         except ssl.SSLCertVerificationError as error:
@@ -275,16 +292,15 @@ class RemoteParty:
         except (OSError, ValueError) as error:
             raise PartyUnavailableError(f"{who} is unavailable: {quoted(str(error))}") from None
 
-    def _answer(self, call: KeptCall, request: bytes | Parts, dog: Watchdog) -> memoryview | None:
-        """The answer to a request; None if the server had ended a kept call, and has not read it."""
-        call.send(frames(request, self._row_sets, dog.feed))
-        first = next(call.rpc, None)
-        if first is None and call.is_kept:
+    def _answer(self, sent: Sent) -> memoryview | None:
+        """The answer to a request; None if the server had ended a kept call, and has not worked on it."""
+        first = next(sent.call.rpc, None)
+        if first is None and sent.call.is_kept:
             return None
         answer, _ = assemble(
-            chain(() if first is None else (first,), call.rpc),
+            chain(() if first is None else (first,), sent.call.rpc),
             MAX_ANSWER_BYTES,
-            dog.feed,
+            sent.feed,
             heartbeats=True,
             compiling=self._say_compiling,
         )
@@ -343,15 +359,15 @@ class ServerConnection:
     """A connection to a server, made again when it has become old.
 
     `expected` is the name that the server's certificate must be for, if not that of the address; it must be
-    on all lists `allowed`. The lock `in_use` is held for a request and its answer, by all parties that share
-    the connection. `has_compiled` says whether the server was seen to compile. The `channel` is made with the
-    first call.
+    on all lists `allowed`. Requests `under_way` are those of one of the parties that share the connection.
+    `has_compiled` says whether the server was seen to compile. The `channel` is made with the first call.
     """
 
     def __init__(self, address: str, tls: TLS | None, expected: str | None) -> None:
         import_module("grpc")  # which must be there before a run begins
         self._address, self.tls, self._expected = address, tls, expected
-        self.in_use = Lock()
+        self.under_way: deque[Sent] = deque()
+        self._changed = Condition()
         self.has_compiled = False
         self.allowed: tuple[AllowList, ...] = ()
         self.channel: Any = None
@@ -363,7 +379,8 @@ class ServerConnection:
         """Make the connection again, to a server that is on one more list."""
         if self.tls is None:
             raise PartyArgumentError("allowed=... needs tls=...: without it, the server shows no certificate")
-        with self.in_use:
+        with self._changed:
+            self._changed.wait_for(lambda: not self.under_way)
             if allowed.entries is not None and allowed not in self.allowed:
                 self.close()
                 self.allowed += (allowed,)
@@ -415,7 +432,7 @@ class ServerConnection:
         return "" if self.tls is None else Identity.of(self.tls.certificate).fingerprint
 
     def call(self, seconds: float) -> KeptCall:
-        """The call that is kept, or a new one, on a connection that is not too old; none may be under way.
+        """The call that is kept, or a new one, on a connection that is not too old; none may be in use.
 
         For so many `seconds` the server may be silent before its certificate is known.
         """
@@ -424,15 +441,41 @@ class ServerConnection:
             self.close()
             self._open(seconds)
         elif kept is not None and kept.is_usable:
-            kept.is_kept = True
             return kept
         if kept is not None:
             kept.end()
         return KeptCall(self._exchange)
 
-    def keep(self, call: KeptCall) -> None:
-        """Keep a call whose requests have all been answered for the next one."""
-        call.used_at, self._kept = monotonic(), call
+    def send(self, sent: Sent, behind: RemoteParty | None) -> Sent:
+        """Send a request, behind those of a party, or once none is under way."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self.under_way or self.under_way[0].party is behind)
+            sent.leave_by(self.under_way[-1].call if self.under_way else self.call(sent.party.timeout))
+            self.under_way.append(sent)
+        return sent
+
+    def send_again(self, sent: Sent) -> None:
+        """Send a request by another call; those behind it follow in their turn."""
+        with self._changed:
+            self._kept = None if self._kept is sent.call else self._kept
+            sent.leave_by(self.call(sent.party.timeout))
+
+    @contextmanager
+    def turn_of(self, sent: Sent) -> Iterator[None]:
+        """Wait until those before have been answered; the next one's turn is after it."""
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: self.under_way[0] is sent)
+            yield
+        finally:
+            with self._changed:
+                self.under_way.remove(sent)
+                if not sent.is_answered:
+                    sent.call.end()
+                else:
+                    sent.call.is_kept, sent.call.used_at = True, monotonic()
+                    self._kept = sent.call
+                self._changed.notify_all()
 
     def out_of_date(self) -> str:
         """Faults in the dates of this side's certificates; empty if nothing, or if renewed meanwhile."""
@@ -452,6 +495,22 @@ class ServerConnection:
         channel, self.channel, self._kept = self.channel, None, None
         if channel is not None:
             channel.close()
+
+
+@dataclass(eq=False)
+class Sent:
+    """A request of a party that is under way."""
+
+    party: RemoteParty
+    request: bytes | Parts = field(repr=False)
+    is_answered: bool = False
+    feed: Callable[[], None] = lambda: None
+    call: Any = None
+
+    def leave_by(self, call: KeptCall) -> None:
+        """Send it by a call, behind what was sent before."""
+        self.call = call
+        call.send(frames(self.request, self.party.row_sets, lambda: self.feed()))
 
 
 class KeptCall:

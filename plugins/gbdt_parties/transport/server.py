@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from threading import Lock
 from typing import Any, NoReturn, Protocol, TypeVar, runtime_checkable
@@ -29,6 +29,7 @@ from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+Request = tuple[RowSets, bytes]
 MAX_REQUEST_BYTES = 64 << 20
 """Length of a request: gradients and masked ids come in far shorter pieces."""
 
@@ -185,8 +186,9 @@ class Server:
         self.tls = self._shown = tls
         self._former: tuple[bytes, ...] = ()
         self._callers = Callers(CALLS_EACH)
+        self._readers: set[str] = set()
         self.refusals = RefusalLog(logger, record=self._record_refusal)
-        self.waiting: dict[str, Any] = {}
+        self.waiting: set[Any] = set()
         self._may_wait, self._waiting_lock = True, Lock()
         self._workers, self._threads = _Threads("xgb_fed_work"), _Threads("xgb_fed_serve")
         self._make_threads()
@@ -232,7 +234,7 @@ class Server:
     def _make_threads(self) -> None:
         """Have threads for all callers, and for those who are being refused."""
         n_callers = max(1, len(self._allowed))
-        self._workers.grow(CALLS_EACH * n_callers)
+        self._workers.grow((CALLS_EACH + 1) * n_callers)
         self._threads.grow(CALLS_EACH * n_callers + n_callers + REFUSERS)
 
     def allow(self, allowed: Sequence[str]) -> None:
@@ -240,7 +242,7 @@ class Server:
         self._allowed = tuple(allowed)
         self._make_threads()
         with self._waiting_lock:
-            waiting = list(self.waiting.values())
+            waiting = list(self.waiting)
         for context in waiting:
             # The threads are those of the callers that are allowed.
             if _identity_of(_certificate_of(context)).known_as(allowed) is None:
@@ -268,7 +270,7 @@ class Server:
         stopped = self._server.stop(grace)
         with self._waiting_lock:
             self._may_wait = False
-            waiting = list(self.waiting.values())
+            waiting = list(self.waiting)
         for context in waiting:
             context.cancel()
         stopped.wait()
@@ -276,38 +278,36 @@ class Server:
         self.refusals.close()
 
     def exchange(self, received: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        """The requests of a call, each answered before the next one is read."""
-        request: Iterator[bytes] | None = received
-        while request is not None:
+        """The requests of a call, each answered in turn; while one is, the next one comes in."""
+        take: Callable[[], Request] = partial(_assembled, received, context)
+        has_more = True
+        while has_more:
             # Each time: a connection may outlive a certificate.
             caller = self._authenticated(context)
-            yield from self._served(request, caller, context)
-            request = self.next_request(received, caller, context)
+            ahead = _Ahead(received, context)
+            yield from self._served(take, ahead, caller, context)
+            take, has_more = ahead.take, self.has_next(ahead, context)
 
-    def next_request(
-        self, received: Iterator[bytes], caller: Identity, context: Any
-    ) -> Iterator[bytes] | None:
-        """The frames of a call's next request once its first one is there; None if the call is to end.
+    def has_next(self, ahead: _Ahead, context: Any) -> bool:
+        """Wait until the first frame of a call's next request is there; whether it came.
 
-        An ended call has read no request that it has not answered, so that its caller can send one again.
+        A call that ends has worked on no request that it has not answered: its caller can send one again.
         """
-        import grpc
-
         with self._waiting_lock:
-            if not self._may_wait or caller.name in self.waiting:
-                return None
-            self.waiting[caller.name] = context
+            if not self._may_wait or ahead.request is None:
+                return False
+            self.waiting.add(context)
         try:
-            with suppress(grpc.RpcError), Watchdog(LINGER, context.cancel):
-                for first in received:
-                    return chain((first,), received)
+            with Watchdog(LINGER, context.cancel):
+                return ahead.has_begun.result()
         finally:
             with self._waiting_lock:
-                del self.waiting[caller.name]
-        return None
+                self.waiting.discard(context)
 
-    def _served(self, received: Iterator[bytes], caller: Identity, context: Any) -> Iterator[bytes]:
-        """The answer to one request."""
+    def _served(
+        self, take: Callable[[], Request], ahead: _Ahead, caller: Identity, context: Any
+    ) -> Iterator[bytes]:
+        """The answer to one request; the next one may come in meanwhile."""
         if not self._callers.enter(caller.name):
             reason = f"{CALLS_EACH} requests of {caller.name!r} are under way"
             self.refusals.add(caller.name, reason)
@@ -315,9 +315,14 @@ class Server:
         work: Future[bytes] | None = None
         try:
             # In one expression: the request lives as long as the work on it, not as the call.
-            work = self._workers.submit(
-                self._service.handle, caller, *self._received(received, caller, context)
-            )
+            work = self._workers.submit(self._service.handle, caller, *self._received(take, caller, context))
+            # For one call of a caller at a time; another one ends, and the caller sends again what is left.
+            with self._waiting_lock:
+                is_alone = caller.name not in self._readers
+                self._readers.add(caller.name)
+            if is_alone:
+                ahead.request = self._workers.submit(ahead.read)
+                ahead.request.add_done_callback(lambda _: self._readers.discard(caller.name))
             yield from self._answered(work, caller, context)
         finally:
             # Also when the call was given up: grpc drops this generator then.
@@ -327,14 +332,12 @@ class Server:
                 work.cancel()
                 work.add_done_callback(lambda _: self._callers.leave(caller.name))
 
-    def _received(self, received: Iterator[bytes], caller: Identity, context: Any) -> tuple[RowSets, bytes]:
+    def _received(self, take: Callable[[], Request], caller: Identity, context: Any) -> Request:
         try:
-            with Watchdog(SILENCE, context.cancel, TRANSFER) as dog:
-                request, row_sets = assemble(received, MAX_REQUEST_BYTES, dog.feed, heartbeats=False)
+            return take()
         except ProtocolError as error:
             self.refusals.add(caller.name, str(error))
             refuse(context, "INVALID_ARGUMENT", str(error))
-        return row_sets, request  # type: ignore[return-value]  # a view of bytes that only the caller has
 
     def _answered(self, work: Future[bytes], caller: Identity, context: Any) -> Iterator[bytes]:
         """Signs of life, then the answer; a caller that does not take them is cut off."""
@@ -379,6 +382,40 @@ class Server:
             self.refusals.add(f"{caller.name} (sha256:{caller.fingerprint})", "not on the allow-list")
             refuse(context, "PERMISSION_DENIED", f"{caller.name!r} is not an allowed active party")
         return replace(caller, name=name)
+
+
+class _Ahead:
+    """A call's next request; `has_begun` says, once it is known, whether its first frame came."""
+
+    def __init__(self, received: Iterator[bytes], context: Any) -> None:
+        self._received, self._context = received, context
+        self.has_begun: Future[bool] = Future()
+        self.request: Future[Request] | None = None
+
+    def read(self) -> Request:
+        """Read it; a ProtocolError if there is none."""
+        import grpc
+
+        first = None
+        try:
+            with suppress(grpc.RpcError):
+                first = next(self._received, None)
+        finally:
+            self.has_begun.set_result(first is not None)
+        return _assembled(chain(() if first is None else (first,), self._received), self._context)
+
+    def take(self) -> Request:
+        """Wait for it; it is not held any more."""
+        request, self.request = self.request, None
+        assert request is not None
+        return request.result()
+
+
+def _assembled(received: Iterator[bytes], context: Any) -> Request:
+    """A request whose frames come fast enough."""
+    with Watchdog(SILENCE, context.cancel, TRANSFER) as dog:
+        request, row_sets = assemble(received, MAX_REQUEST_BYTES, dog.feed, heartbeats=False)
+    return row_sets, request  # type: ignore[return-value]  # a view of bytes that only the caller has
 
 
 def _configuration(tls: TLS) -> Any:

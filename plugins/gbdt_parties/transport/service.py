@@ -167,10 +167,7 @@ class RowService(ABC, Generic[L]):
 
     @abstractmethod
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> SessionHandler[Any]:
-        """Make the handler of sessions about rows at the positions of each row set.
-
-        None at all means all rows in their own order.
-        """
+        """Handler of sessions about rows at each row set's positions; none at all means all rows."""
 
     def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:
         """Answer a request of a caller about some rows, and record both; it is parsed here and only here."""

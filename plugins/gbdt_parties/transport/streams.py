@@ -36,7 +36,7 @@ PIECE_BYTES = 1 << 20
 MAX_ROW_SETS = 64
 ROW_SET_BYTES = 32
 METHOD = ("veilboost.Party", "Exchange")
-"""Service and method; in one call, requests and their answers follow each other in turn."""
+"""Service and method; in one call, requests follow each other, and their answers in the same order."""
 
 _MAGIC = b"VBST"
 COMPILING = b"compiling"

@@ -51,10 +51,7 @@ def _check_rows(n_rows: int) -> None:
 
 
 def entries_of(own: Words, shares: bytes) -> Words:
-    """Entries from `AskingSide.own_shares` and the other side's last message, one for each row.
-
-    Raises `ProtocolError` if the message has another length.
-    """
+    """Each row's entry, by `AskingSide.own_shares` and the last message; `ProtocolError` if too long."""
     n_rows, n_parts = len(own), RING_BITS // 16
     if len(shares) != n_rows * RING_BITS // 8:
         raise ProtocolError(f"shares of {n_rows} answers have {len(shares)} bytes")
@@ -119,10 +116,7 @@ class AskingSide(_Question):
             return bytes(message)
 
     def entries(self, shares: bytes) -> Words:
-        """Take the other side's last message; gives the entries, shape (n_rows,).
-
-        Raises `ProtocolError` if the message has another length.
-        """
+        """The entries, (n_rows,), from the other's last message; `ProtocolError` for another length."""
         with self._session.life.held():
             self._turn(1)
             return entries_of(self.own_shares, shares)

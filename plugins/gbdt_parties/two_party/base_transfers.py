@@ -102,10 +102,7 @@ class BaseReceiver(Unrepeatable):
         self.message = pairs.tobytes()
 
     def keys(self, point: bytes) -> list[bytes]:
-        """The chosen keys, 16 bytes each, from the point aG as the other side sent it.
-
-        Raises `PointError` if it is not of the group.
-        """
+        """The chosen keys, 16 bytes each, from the other's point aG; `PointError` if not of the group."""
         if len(point) != POINT_BYTES:
             raise ProtocolError(f"a base transfer's key has {len(point)} bytes, not {POINT_BYTES}")
         check_points(point)

@@ -63,10 +63,7 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True, order=True)
 class Batch:
-    """A batch of a step: what streams, keys and checks are bound to, beside session and direction.
-
-    Its number is below 2**32.
-    """
+    """A step's batch below 2**32, to which streams, keys and checks are bound, as to the session."""
 
     step: Step
     number: int
@@ -170,10 +167,7 @@ def _check_words(n_words: int) -> None:
 
 
 class TransferReceiver(_Extension):
-    """The side with choices, with the seeds of `punctured_trees.grown`.
-
-    The context is the digest of session and direction.
-    """
+    """The side with choices and seeds of `punctured_trees.grown`; context: session and direction."""
 
     def extend(self, batch: Batch, choices: Words, stream: KeyStream) -> tuple[Words, bytes]:
         """Make a batch of transfers: t of every one, shape (64·w, 2), and the message for the other side.

@@ -34,10 +34,7 @@ _POLYNOMIAL = (1 << 128) | 0x87
 
 
 def bits_of(n_points: int) -> int:
-    """Transfers of a lookup in a table of so many entries.
-
-    Raises `PartyArgumentError` if there are fewer than 2 or more than 256.
-    """
+    """Transfers of a lookup in a table of 2 to 256 entries; else `PartyArgumentError`."""
     if not 2 <= n_points <= MAX_POINTS:
         raise PartyArgumentError(f"n_points={n_points} of a table must be 2 to {MAX_POINTS}")
     return (n_points - 1).bit_length()
@@ -74,10 +71,7 @@ def message_bytes(n: int, n_points: int, n_outputs: int, ring_bits: int) -> int:
 
 
 class LookupSender:
-    """The side with tables, for the rows of one step, in a ring of 48 or 64 bits.
-
-    The difference is that of the transfers.
-    """
+    """The side with tables for one step's rows, in a ring of 48 or 64 bits, by the transfers' difference."""
 
     def __init__(self, pads: Pads, difference: Words, n_points: int, ring_bits: int) -> None:
         self._pads, self._parts = pads, ring_bits // 16

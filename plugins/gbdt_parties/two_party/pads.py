@@ -53,10 +53,7 @@ def aligned(part: A) -> A:
 
 
 class Pads:
-    """The hash for one purpose of one step, whose messages are masked.
-
-    The context is the digest of session and direction.
-    """
+    """The hash for one purpose of one step's masked messages, bound to session and direction."""
 
     def __init__(self, context: bytes, step: Step, purpose: bytes) -> None:
         key = step.digest(context, _PADS, purpose)[:KEY_BYTES]

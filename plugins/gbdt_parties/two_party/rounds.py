@@ -5,7 +5,8 @@ every row, and leaves of its trees; either has noise for the sums of all trees. 
 every leaf of every tree, the sum over the leaf's rows of the entry at the row's point, plus both noises;
 and nothing else.
 
-Four flights; those of a flight that go both ways cross:
+Four flights.  Those that go both ways cross; corrections of flight 3 leave once the tables of their rows are
+there:
 
 1. A → B and B → A: transfers chosen with leaves, and by B with points.
 2. A → B: masked tables, corrections of the sums of B's trees; A's noised shares of them.
@@ -37,7 +38,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from gbdt_parties.errors import PartyArgumentError
+from gbdt_parties.errors import PartyArgumentError, ProtocolError
 from gbdt_parties.two_party.layout import RoundLayout
 from gbdt_parties.two_party.lookups import LookupReceiver, LookupSender
 from gbdt_parties.two_party.lookups import message_bytes as tables_bytes
@@ -118,10 +119,7 @@ class TableSide(RoundSide):
 
 
 class PointSide(RoundSide):
-    """The side with points, the second party of the layout; all else is as of `TableSide`.
-
-    Each row has the number of a position.
-    """
+    """The side with points, second of the layout, as `TableSide`; each row has a position's number."""
 
     _own_party = 1
     _turns = ((CHOICES, False), (SUMS, False), (SUMS, True))
@@ -151,6 +149,8 @@ class PointSide(RoundSide):
 
     def _corrections(self) -> Iterator[bytes]:
         for k, chunk in enumerate(self._layout.chunks if self._other_trees else ()):
+            if self.chosen[k] is not SPENT:
+                raise ProtocolError(f"corrections of rows {chunk.start} on are not due before their tables")
             rows = self.offered[k]
             self.offered[k] = SPENT
             yield b"".join(self._send_sums(rows, chunk))

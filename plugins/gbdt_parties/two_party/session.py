@@ -149,10 +149,7 @@ class Session(Unrepeatable):
             return base.message
 
     def take_points(self, message: bytes) -> bytes:
-        """Take the other side's second message; gives this side's third one.
-
-        Raises `ProtocolError` if it is not made of as many points of the group as are due.
-        """
+        """Take the second message, give the third; `ProtocolError` unless it has all points of the group."""
         with self._stage(1):
             base = BaseSender(self.receiving, self._draws.stream(b"base keys", self.digest))
             seeds, trees = grown(self.receiving, base.keys(message, N_BITS))
@@ -187,10 +184,7 @@ class Session(Unrepeatable):
             self._stages += 1
 
     def begin(self, round_number: int, attempt: int) -> None:
-        """Begin an attempt of a round.
-
-        Raises `ProtocolError` if the session is not open, or an equal or a later attempt was begun before.
-        """
+        """Begin an attempt of a round; `ProtocolError` if not open, or not later than all begun ones."""
         with self.life.held():
             if self._stages != _N_STAGES:
                 raise ProtocolError("the session is not open yet")

@@ -49,10 +49,7 @@ def checked_numbers(name: str, values: Leaves, n_rows: int, below: int) -> Leave
 
 
 def shares_in(message: bytes | memoryview, layout: RoundLayout, trees: Sequence[int]) -> dict[int, Words]:
-    """Noised shares of the sums of some trees, read from a message.
-
-    Raises `ProtocolError` if it has another length, or its words are not elements of the ring.
-    """
+    """Noised shares of trees' sums in a message; `ProtocolError` for a wrong length, or no ring elements."""
     sizes = [1 << layout.trees[t].levels for t in trees]
     check_length(message, 8 * sum(sizes))
     words = np.frombuffer(message, dtype="<u8").astype(np.uint64)
@@ -315,8 +312,8 @@ class RoundSide(Unrepeatable):
             left = self._turns[self._n_turns :]
             if self._is_sending or not left or left[0] != (flight, is_shares):
                 raise ProtocolError(f"flight {flight} of this side is not due, or was sent before")
-            # Flights 2 and 4 answer those before them; flight 3 answers 2.
-            if self._complete < flight - 1:
+            # Flights 2 and 4 answer those before them; flight 3 does with the rows that it is about.
+            if self._complete < (CHOICES if flight == SUMS and not is_shares else flight - 1):
                 raise ProtocolError(f"flight {flight} is not due before flight {flight - 1} is there")
             self._n_turns += 1
             self._is_sending = True

@@ -25,7 +25,15 @@ from veilboost.plans.declared import (
 from veilboost.plans.file_forms import PLAIN, FileForm, hint_at_separator
 from veilboost.plans.private_columns import PrivateColumnsPlan, PrivateColumnsServed
 from veilboost.plans.sections import Plan, Served
-from veilboost.plans.tables import LIBSVM, checked_ids, kind_of, names_in, read_arrow, read_table
+from veilboost.plans.tables import (
+    LIBSVM,
+    checked_ids,
+    kind_of,
+    label_columns,
+    names_in,
+    read_arrow,
+    read_table,
+)
 from veilboost.serving.rows import read_rows
 
 
@@ -55,7 +63,8 @@ def findings_of(rows: RowFile) -> Iterator[Finding]:
         yield Finding("file", str(rows.file), str(error))
         return
     yield Finding("file", f"{rows.file}, {rows.file.stat().st_size / 2**20:.1f} MiB")
-    absent = [] if kind in LIBSVM else [repr(name) for name in rows.named if name not in names]
+    named = [one for name in rows.named for one in label_columns(name, names)]
+    absent = [] if kind in LIBSVM else [repr(name) for name in named if name not in names]
     if absent:
         # Without a line of names, these would be values of the first row: they are not shown.
         hint = hint_at_separator(names, rows.form) if kind == ".csv" else ""
@@ -152,7 +161,7 @@ def _table(
         from xgb_fed.boosting.params import Settings
 
         table = read()
-        if table.label is not None:
+        if table.label is not None and table.label.ndim == 1:
             label = f"{file}: column {how['label']!r} of labels"
             Settings.from_params(parameters or {}).loss.check_labels(table.label.astype(np.float32), label)
         return table.columns.n_rows, table.columns.n_features

@@ -30,10 +30,7 @@ BATCH_BYTES = 256 << 20
 
 
 class Nodes:
-    """Which node says that it has which party; a node that starts again is another one.
-
-    After `timeout` seconds without a reply a node is lost.
-    """
+    """Which node has which party, by its word; one is lost after `timeout` silent seconds."""
 
     def __init__(self, carrier: Carrier, timeout: float) -> None:
         self._carrier, self._timeout = carrier, timeout
@@ -72,10 +69,7 @@ class Nodes:
             return [node for node, one in self._named.items() if one == name]
 
     def found(self, name: str, given_up: Event) -> list[int]:
-        """Nodes that say that they have a party; those that are new are asked, all at the same time.
-
-        Raises PartyUnavailableError if there is none in time.
-        """
+        """Nodes that say that they have a party, new ones asked at once; PartyUnavailableError if none."""
         end, failed = time.monotonic() + self._timeout, dict[int, str]()
         while not (found := self.claiming(name)):
             with self._searching:

@@ -12,6 +12,8 @@ from os.path import relpath
 from pathlib import Path
 from urllib.parse import quote
 
+import numpy as np
+
 from gbdt_commons.files import SIGNATURES
 from gbdt_commons.html_tables import html_list
 from gbdt_commons.quoting import quoted
@@ -21,11 +23,15 @@ from gbdt_commons.statements.statement import Rows, Statement, bar_svg, curve_sv
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.messages import KINDS
 from lgb_dp.boosting.booster import evaluation_of
+from lgb_dp.errors import PrivateTrainingError
 from lgb_dp.evaluation.evaluation import PrivateEvaluation
+from lgb_dp.explaining.bootstrap import Bootstrap
+from lgb_dp.explaining.effects import Z, effects
+from lgb_dp.explaining.importances import NOT_DISTINGUISHABLE, importances
 from lgb_dp.statements import QUALITY
 from veilboost.inspection import signed_end
 from veilboost.model_statements import LEAVES, TRAFFIC, file_of, native_model
-from veilboost.pages.drawings import flows_of, traffic
+from veilboost.pages.drawings import chart, flows_of, marked_bar, traffic
 from veilboost.pages.markup import PAGE_STYLE, Markup, command, joined, section, table, tag
 from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
 
@@ -47,6 +53,14 @@ _UNMEASURED = {
 _HOLD_OUT = (
     "The model says nothing of its quality. Training with validation_fraction=0.1 measures it on held-out "
     "rows, within the same guarantee."
+)
+_REFITS, _LEADING, _MOST_WORK = 8, 6, 5e7
+"""Repeated runs, effects that are drawn, and rows times trees and columns of a run: a minute or two."""
+
+_NOISE = (
+    "Shares of the total gain, with the floor (red line) that noise alone stays below in 95 of 100 models; "
+    "effects on raw scores, with 95% bands, of the first columns above it. They follow from runs on made-up "
+    "rows, by released numbers alone."
 )
 _GAINS = (
     "Shares of the total gain of all splits. They say what the model uses, not what causes the outcome. "
@@ -71,7 +85,7 @@ def card_of(model: str, statement: Statement, link: str | None = None) -> str:
             tag("p", _signed(path)),
         ),
         section("How good is it?", *_quality(path, statement, table(quality))),
-        section("What the model uses", *_uses(path)),
+        section("What the model uses", *_uses(path, statement.verdict)),
         section(
             "Who sent what to whom",
             drawing,
@@ -113,9 +127,8 @@ def _signed(path: Path) -> str:
     signatures = path.with_suffix(SIGNATURES)
     if path.suffix not in (".json", ".txt") or not signatures.exists():
         return _UNSIGNED
-    end, _ = signed_end(signatures)
-    of_all = f"{len(end.signers)} of {len(end.roster.names)} parties"
-    return f"Signed by {of_all}: veilboost inspect {signatures.name} has their certificates."
+    end = signed_end(signatures)[0]
+    return f"Signed by {len(end.signers)} of {len(end.roster.names)} parties; veilboost inspect names them."
 
 
 def _quality(path: Path, statement: Statement, figures: Markup) -> Iterator[Markup]:
@@ -129,8 +142,8 @@ def _quality(path: Path, statement: Statement, figures: Markup) -> Iterator[Mark
         yield tag("figure", Markup(curve_svg(points, "ROC curve on held-out rows")))
 
 
-def _uses(path: Path) -> Iterator[Markup]:
-    """The columns of a model without noise by their gains; of private ones, noise has gains, too."""
+def _uses(path: Path, verdict: str) -> Iterator[Markup]:
+    """The columns of a model by their gains; of private ones, beside the gains of noise."""
     gains = defaultdict[str, float](float)
     if path.name == MODEL_FILE:
         model = VerticalModel.load(path.parent)
@@ -144,11 +157,47 @@ def _uses(path: Path) -> Iterator[Markup]:
             for left, feature, gain in splits:
                 if left >= 0:
                     gains[names[feature]] += gain
+    elif verdict in ("guarantee", "weak"):
+        yield from _beside_noise(path)
     if 0 < (whole := sum(gains.values())) < math.inf and min(gains.values()) >= 0:
         most = sorted(gains, key=gains.__getitem__, reverse=True)[:MOST]
         shares = [(quoted(name), gains[name] / whole) for name in most]
         yield Markup(html_bars([(name, bar_svg(share, "epsilon"), f"{share:.1%}") for name, share in shares]))
         yield tag("p", _GAINS)
+
+
+def _beside_noise(path: Path) -> Iterator[Markup]:
+    """Importances of a private model with their floor, and effects of leading columns with bands."""
+    try:
+        run, booster = (bootstrap := Bootstrap(path)).run, bootstrap.booster
+        if run.n_rows * (booster.num_trees() + booster.num_feature()) > _MOST_WORK:
+            raise PrivateTrainingError("repeating its run takes long; lgb_dp.plot_effects(model) draws them")
+        found = importances(path, n=_REFITS, random_state=0)
+        most = np.argsort(-found.gain, kind="stable")[:MOST].tolist()
+        leading = [f for f in most if found.stands_out[f]][: max(_LEADING // bootstrap.n_outputs, 1)]
+        drawn = effects(path, leading, n=_REFITS, random_state=0) if leading else {}
+    except (PrivateTrainingError, ArithmeticError, ValueError) as error:  # it may be somebody else's model
+        yield tag("p", f"Importances and effects are not shown: {error}.")
+        return
+    gain, floor = (np.nan_to_num(one, posinf=0.0).clip(0.0) for one in (found.gain, found.floor))
+    whole, bars = float(gain.sum()) or 1.0, []
+    for f in most:
+        bar = marked_bar(gain[f] / whole, floor[f] / whole, "used" if found.stands_out[f] else "noise")
+        words = f"{gain[f] / whole:.1%}" + f", {NOT_DISTINGUISHABLE}" * (not found.stands_out[f])
+        bars.append((quoted(found.features[f]), bar, words))
+    yield from (Markup(html_bars(bars)), tag("p", _NOISE))
+    for name, one in drawn.items():
+        for k in range(bootstrap.n_outputs):
+            yield tag(
+                "h3", title := f"Effect of {quoted(name)}" + f" on class {k}" * (bootstrap.n_outputs > 1)
+            )
+            numbers = one.effect[:, k].tolist(), (Z * one.std[:, k]).tolist()
+            if one.labels:
+                rows = zip(one.labels, *numbers, strict=True)
+                yield table({"value": v, "effect": f"{e:+.3f} ± {r:.3f}"} for v, e, r in rows)
+            else:
+                ends, points = one.values[[0, -1]], list(zip(one.values.tolist(), *numbers, strict=True))
+                yield chart(f"{title}, with its band", points, (f"{ends[0]:.4g}", f"{ends[1]:.4g}"))
 
 
 def _counted(sent: Rows) -> Markup:

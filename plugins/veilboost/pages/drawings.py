@@ -36,22 +36,25 @@ class Arrow(NamedTuple):
 
 def chart(
     label: str,
-    points: Sequence[tuple[float, float]],
+    points: Sequence[tuple[float, ...]],
     ends: tuple[str, str],
     is_staircase: bool = False,
     limit: float | None = None,
 ) -> Markup:
     """A curve of points that ascend in the first number; empty if none has two finite ones.
 
-    The label is the alternative text, and `ends` are words below the curve's ends.  A staircase holds its
-    value up to the next point, and its axis begins at 0; a limit is drawn as a line.
+    A third number says how far a band reaches on either side.  The label is the alternative text, and `ends`
+    are words below the curve's ends.  A staircase holds its value up to the next point, and its axis begins
+    at 0; a limit is drawn as a line.
     """
     points = [point for point in points if all(map(math.isfinite, point))]
     if not points:
         return Markup()
-    xs, ys = [x for x, _ in points], [y for _, y in points]
-    low = 0.0 if is_staircase else min(ys)
-    high = max([*ys, *([] if limit is None else [limit])])
+    triples = [(*point, 0.0)[:3] for point in points]
+    edge = [(x, y + reach) for x, y, reach in triples] + [(x, y - reach) for x, y, reach in triples[::-1]]
+    xs, ys, _ = zip(*triples, strict=True)
+    low = 0.0 if is_staircase else min(y for _, y in edge)
+    high = max([*(y for _, y in edge), *([] if limit is None else [limit])])
     high = high if high > low else low + 1.0
 
     def across(x: float) -> float:
@@ -62,10 +65,12 @@ def chart(
 
     step = "H{} V{} " if is_staircase else "L{} {}"
     begin = f"M{across(xs[0])} {down(low if is_staircase else ys[0])}"
-    path = begin + "".join(step.format(across(x), down(y)) for x, y in points)
+    path = begin + "".join(step.format(across(x), down(y)) for x, y, _ in triples)
+    area = "L".join(f"{across(x)} {down(y)}" for x, y in edge)
     bottom, right = _TOP + _HEIGHT, _LEFT + _WIDTH
     parts = [
         tag("path", class_="axis", d=f"M{_LEFT} {_TOP}V{bottom}H{right}"),
+        *([tag("path", class_="area", d=f"M{area}Z")] if any(reach for *_, reach in triples) else []),
         tag("path", class_="line", d=path),
         tag("text", f"{high:.4g}", x=_LEFT - 5, y=_TOP + 8, text_anchor="end"),
         tag("text", f"{low:.4g}", x=_LEFT - 5, y=bottom, text_anchor="end"),
@@ -83,6 +88,14 @@ def gauge(label: str, used: float, most: float) -> Markup:
     whole = tag("rect", class_="whole", width="100%", height=14)
     part = tag("rect", class_="spent" if share >= 1 else "used", width=f"{100 * share:.1f}%", height=14)
     return tag("svg", whole, part, class_="gauge", role="img", aria_label=f"{label}: {share:.0%} used")
+
+
+def marked_bar(share: float, mark: float, kind: str) -> Markup:
+    """A bar of a share of the width, with a line at another share; `kind` is the class that colours it."""
+    whole = tag("rect", class_="whole", width="100%", height=14)
+    part = tag("rect", class_=kind, width=f"{100 * share:.1f}%", height=14)
+    line = tag("rect", class_="spent", x=f"{min(100 * mark, 99):.1f}%", width=2, height=14)
+    return tag("svg", whole, part, line, class_="bar", width="100%", height=14, aria_hidden="true")
 
 
 def traffic(flows: Sequence[Arrow]) -> Markup:

@@ -20,7 +20,7 @@ pre { background: #f4f4f4; padding: .5rem .75rem; white-space: pre-wrap; font-si
 .drawing text { paint-order: stroke; stroke: #fff; stroke-width: 3px; }
 .axis { stroke: #777; fill: none; } .limit { stroke: #b3261e; stroke-dasharray: 5 4; fill: none; }
 .box { fill: #f4f4f4; stroke: #777; }
-.used { fill: #0b5394; } .spent { fill: #b3261e; }
+.used { fill: #0b5394; } .noise { fill: #999; } .spent { fill: #b3261e; }
 .mend { border-left: 6px solid #b3261e; background: #fdeceb; padding: .25rem .75rem; margin: .5rem 0; }
 .gauge { width: 100%; max-width: 12rem; height: 14px; display: block; print-color-adjust: exact; }
 details td:last-child { min-width: 14rem; }

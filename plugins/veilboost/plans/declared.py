@@ -20,7 +20,17 @@ from gbdt_parties.errors import InvalidDataError
 from veilboost.plans.entries import PlanError, entry, read_section, shown
 from veilboost.plans.file_forms import PLAIN, FileForm, hint_at_separator
 from veilboost.plans.files import parsed
-from veilboost.plans.tables import LABELS, RowNumbers, checked_ids, kind_of, names_in, numbers_of, read_arrow
+from veilboost.plans.tables import (
+    LABELS,
+    RowNumbers,
+    checked_ids,
+    kind_of,
+    label_columns,
+    labels_of,
+    names_in,
+    numbers_of,
+    read_arrow,
+)
 
 MAX_UNDECLARED = 0.01
 """Share of the rows that may have a value of a column that is not declared."""
@@ -117,7 +127,9 @@ class DeclaredColumns:
 class Declared(DeclaredColumns):
     """Declaration of columns, label and unit."""
 
-    label: str = entry("column of labels; for classes, these are numbered from 0")
+    label: str = entry(
+        "column of labels, classes numbered from 0; for times `lower,upper`, the second empty without event"
+    )
     label_bounds: list[float] | None = entry("`[low, high]` of targets that are numbers, which need it", None)
     weight: str | None = entry("column of weights", None)
     weight_bound: float | None = entry("bound of all weights; needed with `weight`", None)
@@ -131,7 +143,8 @@ class Declared(DeclaredColumns):
     @property
     def others(self) -> list[str]:
         """Declared columns that are no features."""
-        return [name for name in (self.label, self.weight, self.groups) if name is not None]
+        own = [name for name in (self.weight, self.groups) if name is not None]
+        return [*label_columns(self.label, self.columns), *own]
 
     def arguments(self) -> dict[str, Any]:
         """Declarations as arguments of a party of `lgb_dp`."""
@@ -163,15 +176,13 @@ class Declared(DeclaredColumns):
             own["weight"] = numbers_of(table.column(self.weight), f"column {self.weight!r}", path)
         if self.groups is not None:
             own["groups"] = np.array(table.column(self.groups).to_pylist(), dtype=object)
-        return numbers_of(table.column(self.label), f"column {self.label!r}", path, LABELS), own
+        labels = label_columns(self.label, table.column_names)
+        return labels_of({name: table.column(name) for name in labels}, path), own
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of an organisation; `ids` are numbers from 1 if the file has none.
-
-    `own` has weights and groups, as arguments of `lgb_dp.federated.Party`.
-    """
+    """An organisation's rows, with `ids`, or numbers from 1; `own` are weights and groups for a `Party`."""
 
     features: Any
     label: NDArray[np.float64] | None
@@ -197,10 +208,7 @@ DeclaredT = TypeVar("DeclaredT", bound=DeclaredColumns)
 
 
 def read_declared(path: str | Path) -> Declared:
-    """Read a file of declarations of columns and a label, TOML or YAML.
-
-    PlanError names the file, and the entry that is missing, unknown, or of another type.
-    """
+    """Declared columns and label from TOML or YAML; PlanError names the file and a wrong entry."""
     return _read(Declared, Path(path))
 
 

@@ -95,10 +95,7 @@ def _fits(value: Any, kind: str) -> bool:
 
 
 def read_section(kind: type[Any], given: Any, where: str) -> Any:
-    """A section of a kind with the entries of a table, which errors call what `where` says.
-
-    PlanError names the entry that is missing, unknown, of another type, or not accepted.
-    """
+    """A section from a table's entries; PlanError names a wrong entry, and the section by `where`."""
     given = as_table(given, where)
     known = {f.name: f for f in fields(kind)}
     check_known(given, known, where)

@@ -82,10 +82,7 @@ ENTRIES = {
 
 
 def read_plan(path: str | Path) -> Plan[Any, Any]:
-    """Read the plan of a run's initiator.
-
-    PlanError names the file, and the entry that is missing, unknown, of another type, or not accepted.
-    """
+    """Read the plan of a run's initiator; PlanError names the file and the entry that is refused."""
     path = Path(path)
     content = parsed(path)
     check_known(content, ENTRIES, str(path))
@@ -173,10 +170,7 @@ def _faults_of_own_rows(data: OwnRows, parties: list[PartyAddress]) -> Iterator[
 
 
 def read_served(path: str | Path) -> tuple[str, Served]:
-    """Read the settings of a party that ``serve`` starts: its kind of training, and the options as entries.
-
-    Errors are those of `read_plan`.
-    """
+    """Settings of a party that ``serve`` starts, from its kind and options; errors as `read_plan`."""
     path = Path(path)
     content = dict(parsed(path))
     method = method_of(content, path)
@@ -188,10 +182,7 @@ def read_served(path: str | Path) -> tuple[str, Served]:
 
 
 def faults_of_served(method: str, served: Served, called: Callable[[str], str]) -> Iterator[str]:
-    """Settings that admit nothing, or that contradict each other, as sentences.
-
-    `called` gives the name by which a sentence calls an entry.
-    """
+    """Sentences on settings that admit nothing or contradict; `called` gives an entry's name."""
     fault = fault_of(served, called)
     if fault is not None:
         yield fault

@@ -133,7 +133,9 @@ class HorizontalTerms:
 class InitiatorRows(HorizontalTerms, OwnRows):
     """Rows of an initiator that takes part in training without noise."""
 
-    label: str | None = entry("column of labels; needed with `file`, and with `valid`", None)
+    label: str | None = entry(
+        "column of labels, `lower,upper` of times; needed with `file` and `valid`", None
+    )
     drop: list[str] = entry("columns not to use", [])
     labels: str = entry(
         '`"classes"` or `"numbers"`; decides between `binary:logistic` (`multi:softprob` where a party has '
@@ -207,7 +209,7 @@ class ServedTable(AlignedRows, Served):
 class ServedLabels(ServedTable, HorizontalTerms):
     """Settings of a party with rows and labels, in training without noise."""
 
-    label: str = entry("column of labels", metavar="COLUMN")
+    label: str = entry("column of labels; two of times are LOWER,UPPER", metavar="COLUMN")
     id: str | None = entry(
         "column of ids, which is no feature; an id that is missing or occurs twice is refused",
         None,

@@ -99,11 +99,25 @@ def log_unseen(table: Table, path: str | Path, logger: logging.Logger) -> None:
         )
 
 
-def kind_of(path: Path, others: Sequence[str] = ()) -> str:
-    """The ending of a file of rows, without ``.gz``: ``.csv``, ``.parquet`` or one of some others.
+def label_columns(label: str | None, names: Sequence[str]) -> list[str]:
+    """The column of a file that a name is of, or two with a comma between, which hold bounds of times."""
+    if label is None:
+        return []
+    both = [one.strip() for one in label.split(",")]
+    return both if len(both) == 2 and label not in names else [label]
 
-    Raises InvalidDataError if there is no file, or its name ends in another way.
-    """
+
+def labels_of(columns: Mapping[str, Any], path: Path) -> NDArray[np.float64]:
+    """Labels in a column, or in two the times after and by which events came, the second empty if none."""
+    found = [numbers_of(column, f"column {name!r}", path, LABELS) for name, column in columns.items()]
+    if len(found) == 1:
+        return found[0]
+    lower, upper = found
+    return np.column_stack([lower, np.where(np.isnan(upper), np.inf, upper)])
+
+
+def kind_of(path: Path, others: Sequence[str] = ()) -> str:
+    """The ending of a file of rows, without ``.gz``; InvalidDataError for no file, or another ending."""
     endings = [ending for ending in path.suffixes if ending != ".gz"]
     kind = endings[-1].lower() if endings else ""
     if not path.is_file():
@@ -146,8 +160,9 @@ def read_table(
     names = file.names
     if len(set(names)) < len(names):
         raise InvalidDataError(f"{path}: {len(names)} columns have {len(set(names))} different names")
-    special = [c for c in (id_column, label) if c is not None]
-    if label is not None and label in (id_column, *(keep or ())):
+    own = label_columns(label, names)
+    special = [*([] if id_column is None else [id_column]), *own]
+    if {*own} & {id_column, *(keep or ())}:
         raise InvalidDataError(f"{path}: column {label!r} of labels cannot be ids or a feature as well")
     absent = [c for c in [*special, *(keep or ()), *drop, *one_hot, *categorical] if c not in names]
     if absent:
@@ -195,7 +210,7 @@ def read_table(
         with np.errstate(over="ignore"):  # refused below
             matrix[:, k] = encoded
     checked = read_columns(matrix, str(path))
-    target = None if label is None else numbers_of(file.take(label), f"column {label!r}", path, LABELS)
+    target = labels_of({name: file.take(name) for name in own}, path) if own else None
     in_matrix = list(data)
     labels = {in_matrix.index(name): (*values, UNSEEN) for name, values in by_category.items()}
     return Table(
@@ -417,10 +432,7 @@ def _first_line_beside_utf8(path: Path, opened: Any) -> int:
 
 
 def checked_ids(values: Sequence[Any], path: Path) -> Sequence[str]:
-    """Ids of a file's rows.
-
-    Raises InvalidDataError if one is missing, not canonical, or repeated; the text quotes none.
-    """
+    """Ids of a file's rows; InvalidDataError, quoting none, if missing, not canonical or repeated."""
     for k, value in enumerate(values):
         fault = "is missing, empty or null" if value is None else fault_of(value)
         if fault is not None:

@@ -63,10 +63,7 @@ class Run(ABC, Generic[PlanT]):
 
     @classmethod
     def exported(cls, plan: PlanT, plan_file: str) -> tuple[bytes, str]:
-        """The model as its host's own, and a few words about it; parties may be asked for their parts.
-
-        ConsentError names a party that keeps its part.
-        """
+        """The model as its host's own, with a few words; ConsentError names a party that keeps its part."""
         return (plan.path(plan.training.model) / cls.model_file).read_bytes(), f"{cls.host}'s own model"
 
     @abstractmethod
@@ -95,10 +92,7 @@ class RunKind(Protocol):
 
 
 def connect(plan: Plan[Any, Any], stack: ExitStack, row_sets: Sequence[bytes] = ()) -> list[RemoteParty]:
-    """Parties of a plan, whose connections end with the stack.
-
-    `row_sets` are alignments of the rows that requests are about.
-    """
+    """Parties of a plan, until the stack ends; `row_sets` are the alignments that requests are about."""
     parties = []
     for party in plan.parties:
         tls = TLS.from_directory(plan.path(plan.tls), party.server_name)

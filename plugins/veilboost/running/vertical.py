@@ -109,6 +109,8 @@ class VerticalRun(Run[VerticalPlan]):
         """The rows of a file that all parties hold; all rows if there are no ids."""
         if table.label is None:
             raise PlanError(f"{self._plan_file}: data.label is missing; it names the column of labels")
+        if table.label.ndim == 2:
+            raise PlanError(f"{self._plan_file}: data.label={self.plan.data.label!r} must name one column")
         label = f"{self.plan.path(file)}: column {self.plan.data.label!r} of labels"
         Settings.from_params(self.plan.parameters).loss.check_labels(table.label.astype(np.float32), label)
         if self.plan.data.id is None:

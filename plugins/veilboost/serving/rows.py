@@ -14,10 +14,7 @@ from xgb_fed.horizontal.service import HorizontalService
 
 
 def read_rows(served: ServedTable, **how: Any) -> Table:
-    """Read a party's file; `how` are further arguments of `read_table`.
-
-    Raises `InvalidDataError` if the file cannot be used, or has more columns than the party accepts.
-    """
+    """Read a party's file (`read_table`); `InvalidDataError` if unusable, or too many columns."""
     table = read_table(served.data, keep=served.columns, drop=served.drop, form=served, **how)
     n_features = table.columns.n_features
     if served.max_features is not None and n_features > served.max_features:

@@ -1,5 +1,6 @@
 """Rosters, signatures, allow-lists and the seeds that all parties draw together."""
 
+import base64
 import json
 import shutil
 from dataclasses import replace
@@ -28,7 +29,7 @@ from gbdt_parties.identity.certificates import (
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.messages import pack, unpack
 from gbdt_parties.secure_sum.roster import Introduction, Roster, SignedEnd
-from gbdt_parties.secure_sum.trust import AllowList, Credentials
+from gbdt_parties.secure_sum.trust import AllowList, Credentials, check_signature
 from secure_sessions import CREDENTIALS, NAMES, STATEMENT, introductions
 
 
@@ -363,3 +364,26 @@ def test_signatures_that_cannot_be_read_are_refused_by_name(name, value):
 def test_texts_that_are_no_signatures_are_refused_by_name(text):
     with pytest.raises(ProtocolError, match="cannot be read"):
         SignedEnd.from_json(text)
+
+
+@pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
+def test_a_damaged_certificate_is_refused_by_an_error_of_ours_whatever_byte_is_wrong():
+    """Subject, dates and key are read when they are asked for, and not with the certificate."""
+    pem_of_ada = CREDENTIALS["ada"].certificates
+    der = x509.load_pem_x509_certificate(pem_of_ada).public_bytes(serialization.Encoding.DER)
+    refused = set()
+    for place in range(len(der)):
+        for value in (0, 2, 19, 46, 255):
+            damaged = der[:place] + bytes([value]) + der[place + 1 :]
+            body = base64.encodebytes(damaged)
+            pem = b"-----BEGIN CERTIFICATE-----\n" + body + b"-----END CERTIFICATE-----\n"
+            for check in (
+                Identity.of,
+                lambda shown: AllowList(None, pem_of_ada, True).check(shown, "ada"),
+                lambda shown: check_signature(shown, b"digest", b"", "ada"),
+            ):
+                try:
+                    check(pem)
+                except PartyError as error:
+                    refused.add(str(error))
+    assert {"not a certificate in PEM format", "the certificate of party 'ada' has no key"} <= refused

@@ -2,7 +2,7 @@
 
 import inspect
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event, Thread
 
 import grpc
@@ -95,6 +95,46 @@ def test_requests_share_a_call_also_those_about_other_rows(calls):
     assert len(service.exchanges) == 20
 
 
+def test_requests_are_sent_before_the_answer_to_the_first_and_answered_in_their_order(calls):
+    may_answer, service = Event(), HandlerService(Echo())
+    handle, service.handler.handle = (
+        service.handler.handle,
+        lambda request: may_answer.wait(60) and handle(request),
+    )
+    with serving(service) as server, connected(server) as party, ThreadPoolExecutor(2) as pool:
+        answers = [party.begin(b"%d" % number) for number in range(3)]
+        # Those who come later wait for all of them, also other objects on the connection.
+        last = pool.submit(party.with_rows(b"r" * 32).handle, b"last")
+        later = pool.submit(answers[2])
+        time.sleep(0.1)
+        assert (last.done(), later.done()) == (False, False)
+        assert party.live_call is not None
+        may_answer.set()
+        assert [answers[0](), answers[1](), later.result(60), last.result(60)] == [b"0", b"1", b"2", b"last"]
+        assert party.live_call is None
+    assert len(calls) == 1
+
+
+def test_a_lost_call_loses_all_requests_that_were_sent(calls):
+    service, arrived, woken = HandlerService(Echo()), Event(), Event()
+    handle = service.handler.handle
+    service.handler.handle = lambda request: (arrived.set(), woken.wait(60), handle(request))[2]
+    with serving(service) as server, connected(server) as party, ThreadPoolExecutor(1) as pool:
+        answers = [party.begin(request) for request in (b"x", b"y")]
+        assert arrived.wait(60)
+        # That of another object is not sent yet.
+        last = pool.submit(party.with_rows().handle, b"z")
+        time.sleep(0.1)
+        party.interrupt()
+        for answer in answers:
+            with pytest.raises(PartyUnavailableError, match="'bank'"):
+                answer()
+        woken.set()
+        assert last.result(60) == b"z"
+    # The second one was given up before the server came to it.
+    assert b"y" not in [request for request, _ in service.exchanges]
+
+
 @pytest.mark.parametrize("error", [OSError(28, "full"), ZeroDivisionError()])
 def test_after_a_failure_requests_have_a_new_call(error, calls):
     class Failing:
@@ -131,12 +171,18 @@ def test_of_two_connections_of_a_caller_one_keeps_its_call_and_the_other_sends_a
 
 
 def test_an_end_of_a_kept_call_that_is_not_known_yet_sends_the_request_again(monkeypatch, calls):
-    monkeypatch.setattr(server_module.Server, "next_request", lambda *_: None)
+    monkeypatch.setattr(server_module.Server, "has_next", lambda *_: False)
     monkeypatch.setattr(remote_module.KeptCall, "is_usable", True)
     service = HandlerService(Echo())
     with serving(service) as server, connected(server) as party:
         assert [party.handle(request) for request in (b"x", b"y", b"z")] == [b"x", b"y", b"z"]
-    assert [request for request, _ in service.exchanges] == [b"x", b"y", b"z"]
+        # Also all that were sent behind it, in their order.
+        assert [wait() for wait in [party.begin(request) for request in (b"1", b"2", b"3")]] == [
+            b"1",
+            b"2",
+            b"3",
+        ]
+    assert [request for request, _ in service.exchanges] == [b"x", b"y", b"z", b"1", b"2", b"3"]
 
 
 def test_a_server_that_did_not_run_for_long_still_reads_the_request_that_came_meanwhile(monkeypatch):
@@ -161,7 +207,11 @@ def test_a_server_that_did_not_run_for_long_still_reads_the_request_that_came_me
 
 def test_a_time_that_is_over_before_there_is_a_call_ends_the_request(monkeypatch):
     """Otherwise nothing would end it: a watchdog calls once, and a call has no time limit of its own."""
+    monkeypatch.setattr(server_module.Server, "has_next", lambda *_: False)
+    monkeypatch.setattr(remote_module.KeptCall, "is_usable", True)
     with serving(HandlerService(Echo())) as server, connected(server) as party:
+        assert party.handle(b"w") == b"w"
+        answer = party.begin(b"x")
         interrupted, interrupt, call = Event(), party.interrupt, remote_module.ServerConnection.call
         monkeypatch.setattr(party, "interrupt", lambda: (interrupt(), interrupted.set()))
         monkeypatch.setattr(
@@ -171,7 +221,7 @@ def test_a_time_that_is_over_before_there_is_a_call_ends_the_request(monkeypatch
         )
         party.timeout = 0.01
         with pytest.raises(PartyUnavailableError, match=r"silent for 0\.01 s"):
-            party.handle(b"x")
+            answer()
         party.timeout = 60.0
         assert party.handle(b"y") == b"y"
 

@@ -460,6 +460,75 @@ def test_a_call_that_waits_does_not_delay_the_end():
         assert time.monotonic() - begun < LONG / 3
 
 
+@pytest.fixture
+def assembled(monkeypatch):
+    """Lengths of the requests that servers have read."""
+    lengths, assemble = [], module.assemble
+
+    def assembling(*arguments, **how):
+        request, row_sets = assemble(*arguments, **how)
+        lengths.append(len(request))
+        return request, row_sets
+
+    monkeypatch.setattr(module, "assemble", assembling)
+    return lengths
+
+
+def test_one_request_of_a_call_comes_in_while_another_is_worked_on(assembled):
+    """No more: what a caller sends beyond it waits in its own memory, but for the windows of HTTP/2."""
+    busy, sizes = Busy(), [n * streams.PIECE_BYTES for n in (1, 20, 21, 22)]
+    requests = [bytes([k]) * size for k, size in enumerate(sizes)]
+    with serving(HandlerService(busy)) as server, connected(server) as party, connected(server) as other:
+        waits_for = [party.begin(request) for request in requests]
+        eventually(lambda: assembled == sizes[:2])
+        # Another connection of the caller has the other place.
+        assert other.handle(b"quick") == b"quick"
+        time.sleep(0.2)
+        assert assembled == [*sizes[:2], 5]
+        busy.done.set()
+        assert [answer() for answer in waits_for] == requests
+
+
+def test_half_a_request_behind_another_one_ends_the_call(monkeypatch, places):
+    monkeypatch.setattr(module, "SILENCE", 1.0)
+    clock, busy, over = StoppedClock(monkeypatch), Busy(), Event()
+
+    def one_and_a_half():
+        yield from [*streams.frames(b"x"), header_of(3)]
+        over.wait(LONG)
+
+    with serving(HandlerService(busy)) as server, raw_calls(server) as call, connected(server) as party:
+        answers = call(one_and_a_half(), timeout=LONG)
+        assert busy.started.acquire(timeout=LONG)
+        eventually(lambda: clock.forward(0.3) or answers.done())
+        assert answers.code() is grpc.StatusCode.CANCELLED
+        over.set()
+        busy.done.set()
+        eventually(lambda: not places)
+        assert party.handle(b"y") == b"y"
+
+
+def test_a_caller_that_sends_on_and_takes_no_answer_is_cut_off(monkeypatch, places):
+    monkeypatch.setattr(module, "SILENCE", 1.0)
+    clock, service = StoppedClock(monkeypatch), HandlerService(Echo())
+    small = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65535)]
+
+    def flood():
+        while True:
+            yield from streams.frames(b"\0" * (1 << 19))
+
+    with serving(service) as server, raw_calls(server, options=small) as call, connected(server) as party:
+        answers = call(flood(), timeout=LONG)
+        eventually(lambda: service.exchanges)
+        assert party.handle(b"meanwhile") == b"meanwhile"
+        eventually(lambda: places == ["acme"])
+        eventually(lambda: clock.forward(0.3) or not places)
+        assert party.handle(b"after") == b"after"
+        # Of what it sent, one request was worked on.
+        assert [len(request) for request, _ in service.exchanges] == [1 << 19, 9, 5]
+        answers.cancel()
+
+
 def test_what_follows_a_request_and_is_none_is_refused():
     service = HandlerService(Echo())
     with serving(service) as server, raw_calls(server) as call:

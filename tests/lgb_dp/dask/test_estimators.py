@@ -77,8 +77,8 @@ def test_times_are_those_of_one_process(client, form):
     assert type(many.to_local()) is lgb_dp.DPLGBMSurvival
     held = DaskDPLGBMSurvival(**SETTINGS, validation_fraction=0.3).fit(Xd, yd, **known).evaluation_
     assert held.concordance.low < held.concordance.value < held.concordance.high
-    with pytest.raises(lgb_dp.UnsupportedParameterError, match="eval_set"):
-        many.fit(Xd, yd, **known, eval_set=[(Xd, yd)])
+    with pytest.raises(lgb_dp.UnsupportedParameterError, match="valid_sets"):
+        many.fit(Xd, yd, **known, eval_set=[(Xd, yd)], public_eval_set=True)
 
 
 def test_public_evaluation_sets_stop_a_fit(client):

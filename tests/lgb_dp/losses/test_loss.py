@@ -81,6 +81,29 @@ def test_no_row_adds_more_than_the_bound_with_several_classes(score, data, weigh
     assert squared_length(g, h, loss) <= Fraction(weight) ** 2 * (1 + Fraction(1, 10**12))
 
 
+@settings(max_examples=150, deadline=None)
+@given(st.lists(scores, min_size=2, max_size=9), st.data(), st.integers(0, 1024), clips, shares)
+def test_no_row_adds_more_than_the_bound_with_several_targets(score, data, weight, clip, share):
+    loss = NewtonLoss("regression", clip, share, len(score))
+    target = np.array([[data.draw(st.floats(-1, 1)) for _ in score]])
+    reach = data.draw(st.sampled_from([1e-3, 1.0, 5.0]))  # a wider clip, of the last release
+    own = np.array([score]), np.array([weight], np.int32), np.zeros(1, np.uint16), 1
+    g, h = np.moveaxis(leaf_sums(loss.pairs(target, reach), *own)[0], 1, 0)
+    assert squared_length(g, h, loss) <= Fraction(weight) ** 2 * (1 + Fraction(1, 10**12))
+    assert np.ptp(h) == 0
+    counts = loss.label_counts(target, np.array([weight], np.int32), len(score))
+    assert sum(int(one) ** 2 for one in counts) <= (weight * STEPS) ** 2
+
+
+def test_the_bound_is_attained_with_several_targets():
+    loss = NewtonLoss("regression", 0.1, 0.0, 4)
+    sigma_g, sigma_h = loss.stds(1.0)
+    own = np.ones(1, np.int32), np.zeros(1, np.uint16), 1
+    for residual in (0.0, 0.1, 0.3, 2.0):  # beside the clip, of a length of 0.2
+        (pairs,) = leaf_sums(loss.pairs(np.zeros((1, 4))), np.array([[residual, 0, -residual, 0]]), *own)
+        assert np.hypot(*(np.linalg.norm(pairs, axis=0) / [sigma_g, sigma_h])) == pytest.approx(1, abs=1e-3)
+
+
 @pytest.mark.parametrize("clip", [1.0, 0.5])
 def test_a_directed_search_finds_no_longer_row_with_several_classes(clip):
     """Climb on the scores for the longest contribution: the bound is met, never passed."""

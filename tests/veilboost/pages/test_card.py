@@ -9,6 +9,7 @@ import xgboost
 
 import exact_training
 import lgb_dp
+from explained import estimator
 from gbdt_commons.files import write_signed
 from stated_models import HOSTILE, made_in
 from veilboost.command_line import main
@@ -113,6 +114,49 @@ def test_native_models_of_strangers_are_refused_by_name(folder, tmp_path, capsys
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("objective", ["binary", "multiclass"])
+def test_what_a_private_model_uses_stands_beside_its_noise(tmp_path, objective):
+    model = estimator(objective).booster_
+    model.save_model(tmp_path / "m.txt")
+    page = shown(tmp_path, tmp_path / "m.txt")
+    importances = lgb_dp.importances(model, n=8, random_state=0)
+    share = importances.gain / importances.gain.sum()
+    for name, one, is_above in zip(importances.features, share, importances.stands_out, strict=True):
+        words = f"{one:.1%}" if is_above else f"{one:.1%}, not distinguishable from noise"
+        assert re.search(f"<td>{name}</td>.*?<td>{words}</td>", page)
+    found = lgb_dp.effects(model, ["a"], n=8, random_state=0)["a"]
+    n_classes = found.effect.shape[1]
+    order = [f for f in np.argsort(-importances.gain) if importances.stands_out[f]][: 6 // n_classes]
+    drawn = {name for name in importances.features if f"Effect of {name}" in page}
+    assert "a" in drawn
+    assert drawn == {importances.features[f] for f in order}
+    assert len(re.findall("Effect of a(?: on class .)?</h3>", page)) == n_classes
+    ends = found.effect[:, 0] - 1.96 * found.std[:, 0], found.effect[:, 0] + 1.96 * found.std[:, 0]
+    drawn = re.search(r'aria-label="Effect of a.*?</svg>', page).group()
+    assert f">{ends[0].min():.4g}<" in drawn
+    assert f">{ends[1].max():.4g}<" in drawn
+    assert drawn.count('class="area"') == 1
+    assert page == shown(tmp_path, tmp_path / "m.txt")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "instead", "says"),
+    [
+        ('"n_rows": [0-9.]+', '"n_rows": 1e7', "takes long"),
+        ('"std": [0-9.e-]+', '"std": 1e300', "Numerical result"),
+        ('"n_rounds": 40', '"n_rounds": null', "description of the run"),
+    ],
+)
+def test_a_run_that_a_card_cannot_repeat_is_named(tmp_path, pattern, instead, says):
+    text, n = re.subn(pattern, instead, estimator().booster_.model_to_string())
+    assert n >= 1
+    (tmp_path / "m.txt").write_text(text)
+    (why,) = re.findall(
+        "Importances and effects are not shown: (.*?)</p>", shown(tmp_path, tmp_path / "m.txt")
+    )
+    assert says in why
+
+
 def grown(model):
     return model["learner"]["gradient_booster"]["model"]["trees"]
 
@@ -141,7 +185,8 @@ def test_the_kind_of_a_model_is_that_of_its_text(folder, tmp_path):
     for kind, end, name in (("private", "txt", "a; b.json"), ("exact", "json", "c.txt")):
         (tmp_path / name).write_bytes((folder / kind / f"model.{end}").read_bytes())
         page = shown(tmp_path, tmp_path / name)
-        assert ("What the model uses" in headings(page)) == (kind == "exact")
+        assert ("Shares of the total gain" in page) == (kind == "exact")
+        assert ("Importances and effects are not shown" in page) == (kind == "private")
         assert ("statement &#x27;" in page) == (" " in name)  # a command to copy runs no other
 
 

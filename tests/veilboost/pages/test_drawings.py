@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from veilboost.pages.drawings import MAX_DRAWN, Arrow, chart, flows_of, gauge, traffic
+from veilboost.pages.drawings import MAX_DRAWN, Arrow, chart, flows_of, gauge, marked_bar, traffic
 
 NUMBERS = st.floats(allow_nan=True) | st.floats(-1e6, 1e6)
 
@@ -30,6 +30,21 @@ def test_a_curve_stays_in_its_frame(points, is_staircase, limit):
         (path,) = (found["d"] for name, found in elements(drawing) if found.get("class") == "line")
         numbers = [float(one) for one in re.findall(r"[-\d.e+]+", path)]
         assert all(0 <= one <= 390 for one in numbers)
+
+
+def test_a_band_reaches_as_far_as_it_says():
+    drawing = chart("effect", [(0, 1, 1), (10, 2, 2)], ("a", "b"))
+    found = {attributes.get("class"): attributes.get("d") for _, attributes in elements(drawing)}
+    assert found["area"] == "M54.0 75.0L384.0 10.0L384.0 140.0L54.0 140.0Z"
+    assert found["line"] == "M54.0 107.5L54.0 107.5L384.0 75.0"
+    assert "area" not in chart("effect", [(0, 1), (10, 2)], ("a", "b"))
+
+
+@pytest.mark.parametrize(("share", "floor", "at"), [(0.5, 0.25, "25.0%"), (1.0, 3.0, "99.0%")])
+def test_a_bar_has_a_mark_inside(share, floor, at):
+    whole, part, mark = ElementTree.fromstring(marked_bar(share, floor, "noise"))
+    assert [whole.get("width"), part.get("width"), mark.get("x")] == ["100%", f"{share:.1%}", at]
+    assert part.get("class") == "noise"
 
 
 def test_a_staircase_holds_until_the_next_step():

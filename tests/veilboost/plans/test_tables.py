@@ -36,6 +36,20 @@ def test_csv_with_ids_missing_values_and_text(file):
     assert table.columns.data.dtype == np.float32
 
 
+def test_two_columns_of_labels_are_bounds_and_an_empty_upper_one_is_infinite(tmp_path):
+    path = tmp_path / "stays.csv"
+    path.write_text('low,high,"low,high",x\n1,2,5,1\n3,,6,0\n')
+    table = read_table(path, label="low, high")
+    np.testing.assert_array_equal(table.label, [[1, 2], [3, np.inf]])
+    assert table.columns.names == ["low,high", "x"]
+    assert read_table(path, label="low,high").label.tolist() == [5, 6]
+    for label, name in {"low,end": "'end'", "low,x,high": "'low,x,high'"}.items():
+        with pytest.raises(InvalidDataError, match=f"no column {name}"):
+            read_table(path, label=label)
+    with pytest.raises(InvalidDataError, match="cannot be ids"):
+        read_table(path, label="low, high", keep=["high"])
+
+
 def test_values_known_from_an_earlier_file(file):
     table = read_table(file, id_column="user", keep=["city", "age"], one_hot={"city": ["Oslo", "Rome"]})
     assert table.columns.names == ["city=Oslo", "city=Rome", "age"]

@@ -121,6 +121,33 @@ def test_every_side_of_a_run_by_the_command_can_be_repeated_by_an_auditor(run, c
     assert cli.main(of_north) == cli.WRONG_USE
 
 
+def test_times_are_two_columns_of_a_file(run, capsys):
+    random = np.random.default_rng(6)
+    for path in run.folder.glob("*.csv"):
+        head, *lines = path.read_text().splitlines()
+        stays = random.exponential(9, len(lines)).round(2)
+        ends = [f"{stay + 0.01}" if k % 3 else "" for k, stay in enumerate(stays)]
+        rows = [f"{line},{stay + 0.01},{end}" for line, stay, end in zip(lines, stays, ends, strict=True)]
+        path.write_text("\n".join([f"{head},stay,left", *rows]) + "\n")
+    plan = run.folder / "plan.toml"
+    times = 'label = "stay,left"\nlabels = "numbers"\ndrop = ["ill"]\n'
+    text = plan.read_text().replace('label = "ill"\n', times)
+    plan.write_text(text.replace('eval_metric = "logloss"', 'objective = "survival:aft"'))
+    for command in run.of("serve"):
+        command[command.index("ill")] = "stay,left"
+        command += ["--drop", "ill"]
+        command.remove("--categorical-labels")
+    run.serve(0)
+    run.serve(1)
+    (train,) = run.of("train")
+    assert cli.main(train) == 0
+    assert cli.main(["doctor", "plan.toml"]) == 0
+    assert "validation_0-aft-nloglik" in capsys.readouterr().err
+    model = json.loads((run.folder / "model" / "model.json").read_text())
+    assert model["learner"]["objective"]["name"] == "survival:aft"
+    assert "left" not in model["learner"]["feature_names"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n_sums", [1, 20, 60])
 def test_killed_servers_and_coordinators_go_on(run, capsys, n_sums):

@@ -124,6 +124,37 @@ def test_every_side_of_a_run_by_the_command_can_be_repeated_by_an_auditor(folder
     assert cli.main(of_north) == cli.WRONG_USE
 
 
+def test_times_are_two_columns_of_a_file(folder, capsys):
+    random = np.random.default_rng(3)
+    for name in NAMES:
+        rows = pd.read_csv(folder / f"{name}.csv")
+        rows["stay"] = np.exp(rows.pop("age") / 30 + random.normal(size=len(rows)) / 3)
+        rows["left"] = rows["stay"].where(random.random(len(rows)) < 0.7)
+        rows.to_csv(folder / f"{name}.csv", index=False)
+    run = Written(folder, certified(capsys))
+    changes = {
+        "columns.toml": {'label = "ill"\n': 'label = "stay,left"\nlabel_bounds = [0.1, 90]\n', "age": "ill"},
+        "plan.toml": {
+            '"binary"': '"aft_normal(auto)"',
+            "[training]\n": "[training]\nvalidation_fraction = 0.3\n",
+        },
+    }
+    for file, pairs in changes.items():
+        text = (folder / file).read_text()
+        for before, after in pairs.items():
+            text = text.replace(before, after)
+        (folder / file).write_text(text)
+    try:
+        run.serve(0)
+        run.serve(1)
+        assert cli.main(["doctor", "plan.toml"]) == 0
+        (train,) = run.of("train")
+        assert cli.main(train) == 0
+        assert "concordance" in capsys.readouterr().out
+    finally:
+        run.stop()
+
+
 def test_a_plan_without_own_rows(tmp_path):
     plan = read(tmp_path, PLAN)
     assert plan.method == "private"

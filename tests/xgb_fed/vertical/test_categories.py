@@ -21,7 +21,8 @@ from gbdt_parties.run.log import RunLog
 from kept_splits import splits_of
 from kept_stores import restarted
 from native_trees import read_trees
-from vertical_training import Recorder, assert_same_tree, text_of, train
+from random_configurations import assert_same
+from vertical_training import Recorder, text_of, train
 from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
 from xgb_fed.vertical.growing import row_places
 from xgb_fed.vertical.growing.bin_sums import AgreedColumns
@@ -112,17 +113,6 @@ def federated(problem, rounds, **settings):
         params["feature_types"] = problem.types[own]
     model = train(params, problem.X[:, own] if own.stop else None, problem.y, parties, rounds, problem.weight)
     return model, parties, own, others
-
-
-def assert_same(ours, theirs):
-    """As `assert_same_trees`, with the categories of splits, whose threshold is arbitrary."""
-    for number, (a, b) in enumerate(zip(read_trees(ours), read_trees(theirs), strict=True)):
-        for key in ("split_type", *(key for key in b if key.startswith("categories"))):
-            assert list(a[key]) == list(b[key]), (number, key)
-        by_category = np.array(b["split_type"]) == 1
-        for tree in (a, b):
-            tree["split_conditions"] = np.where(by_category, 0, tree["split_conditions"])
-        assert_same_tree(a, b, f"tree {number}")
 
 
 @pytest.mark.parametrize(

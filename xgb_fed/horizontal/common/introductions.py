@@ -79,10 +79,7 @@ class DescribedColumns(Protocol):
 
 
 def check_columns(own: DescribedColumns, wants_classes: bool) -> None:
-    """Check how a party describes its columns and labels before anything is made of it.
-
-    The ProtocolError says what cannot be.
-    """
+    """Check a party's description of columns and labels, before it is used, or raise `ProtocolError`."""
     if not 1 <= own.n_features < 2**31:
         raise ProtocolError(f"{own.n_features} columns")
     if own.names:
@@ -112,10 +109,7 @@ def check_introduction(party: str, answer: RowShape, wants_classes: bool) -> Non
 def common_columns(
     parties: Sequence[str], introductions: Sequence[DescribedColumns]
 ) -> tuple[int, list[str]]:
-    """Number and names of the columns, which all parties must have alike.
-
-    An InvalidDataError names the first party with other columns than the first one's.
-    """
+    """Number and names of all parties' columns; InvalidDataError names the first party that differs."""
     first, name = introductions[0], parties[0]
     for party, other in zip(parties[1:], introductions[1:], strict=True):
         if other.n_features != first.n_features:

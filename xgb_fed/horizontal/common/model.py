@@ -25,29 +25,9 @@ from xgb_fed.boosting.params import Settings, without_vertical_only
 from xgb_fed.horizontal.common.introductions import MAX_TEXT
 from xgb_fed.horizontal.common.messages import Trees
 
-TREE_PARAMETERS = (
-    "max_depth",
-    "learning_rate",
-    "max_bin",
-    "reg_lambda",
-    "reg_alpha",
-    "gamma",
-    "min_child_weight",
-    "max_delta_step",
-    "subsample",
-    "colsample_bytree",
-)
-"""Settings that stock XGBoost grows trees by."""
-
-PENALTIES = ("reg_lambda", "reg_alpha", "gamma", "min_child_weight")
-"""Tree parameters that are in units of gradients and hessians."""
-
 
 def read_rows(X: Any, argument: str) -> tuple[Any, list[str]]:
-    """Read rows as a dense float32 matrix or a CSR matrix with sorted indices, and column names if any.
-
-    Errors are those of `read_columns`.
-    """
+    """Rows as a dense float32 or sorted CSR matrix, and column names if any; errors as `read_columns`."""
     columns = read_columns(X, argument)
     data = columns.data
     if scipy.sparse.issparse(data):
@@ -77,10 +57,7 @@ def check_base_score(objective: XGBoostObjective, base_score: NDArray[np.float64
 
 @dataclass
 class SharedTrees:
-    """The trees that every party has, round by round as they travelled, and margins of rows under them.
-
-    `base_score` is XGBoost's parameter, and `max_depth` the levels of a tree.
-    """
+    """Every party's trees as they travelled, round by round, and margins of rows from `base_score`."""
 
     objective: XGBoostObjective
     n_features: int
@@ -243,8 +220,5 @@ def of_classes(params: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 def horizontal_settings(params: Mapping[str, Any]) -> Settings:
-    """Read settings from XGBoost's parameters.
-
-    An UnsupportedParameterError names those, or values of them, that horizontal training does not support.
-    """
+    """Settings from XGBoost's parameters; UnsupportedParameterError names those without support."""
     return without_vertical_only(Settings.from_params(params))

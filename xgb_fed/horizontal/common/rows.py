@@ -88,10 +88,7 @@ def _labels(y: Any, argument: str) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class HorizontalRows:
-    """Checked rows, labels and options; the parameters of `HorizontalParty` say what each is.
-
-    InvalidArgumentError or InvalidDataError, by `of`, name the argument.
-    """
+    """Checked rows, labels and options, as of `HorizontalParty`; errors of `of` name the argument."""
 
     name: str
     X: Any
@@ -163,10 +160,7 @@ class HorizontalRows:
         )
 
     def like(self, X: Any, y: Any, sample_weight: Any = None, *, argument: str) -> HorizontalRows:
-        """Check further rows of the same columns and kind of labels.
-
-        An InvalidDataError names the argument.
-        """
+        """Check further rows of the same columns and labels; InvalidDataError names the argument."""
         rows, names = read_rows(X, f"{argument} of party {self.name!r}")
         if (rows.shape[1], names) != (self.X.shape[1], self.names):
             raise InvalidDataError(f"{argument} of party {self.name!r} has other columns than its X")
@@ -205,11 +199,7 @@ class HorizontalRows:
         return classes
 
     def counted(self) -> NDArray[np.bool_]:
-        """Which rows have gradients: those of weights above 0.
-
-        An InvalidDataError says that sums over groups of `min_similar` rows would tell the labels of single
-        rows.
-        """
+        """Rows of weights above 0; InvalidDataError if groups of `min_similar` would tell single labels."""
         counted = self.weights > 0
         if counted.sum() < self.min_similar:
             raise InvalidDataError(

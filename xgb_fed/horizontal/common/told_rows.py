@@ -47,10 +47,7 @@ _PAIRS = 8
 
 @dataclass(frozen=True, eq=False)
 class _Coded:
-    """Ascending codes of a set of rows by all columns, and shorter ones by halves of these.
-
-    Those of a half are none if it does not tell most rows apart.
-    """
+    """Ascending codes of rows, and shorter ones by halves of the columns that tell most rows apart."""
 
     whole: Codes
     halves: list[NDArray[np.uint32]]
@@ -295,10 +292,7 @@ def mixed(words: Codes) -> Codes:
 
 
 def _numbers(values: NDArray[np.generic]) -> Codes:
-    """Numbers of 64 bits, equal for equal values: all missing ones are one, and −0 is 0.
-
-    Of bounds of times, shape (n_rows, 2), there is one number for both.
-    """
+    """Equal 64-bit numbers for equal values, −0 and missing ones included; of two bounds, one number."""
     if values.ndim == 2:
         lower, upper = (_numbers(side) for side in values.T)
         return mixed(lower) + upper

@@ -64,10 +64,7 @@ class CutSearch:
         return np.asarray(np.diff(np.concatenate(places, axis=1), axis=1), dtype=np.int64)
 
     def narrow(self, counts: NDArray[np.int64], max_bin: int) -> None:
-        """Take up the pooled counts by the next digit.
-
-        A SumRangeError says that they are not those of the cells: a party has changed what it counts.
-        """
+        """Take up the pooled counts by the next digit; SumRangeError if a party counts other rows now."""
         flat = counts.reshape(-1)
         if self.within is None:
             self.n_rows = int(flat.sum())

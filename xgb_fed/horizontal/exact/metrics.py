@@ -130,10 +130,7 @@ def sums_of_losses(
 
 
 class History:
-    """Metrics of all rounds, and whether they say that training is over.
-
-    As XGBoost's early stopping, the last metric of the last set decides; all metrics here are losses.
-    """
+    """Metrics of all rounds; early stopping by the last metric, a loss, of the last set."""
 
     def __init__(self, names: list[str], n_sets: int, early_stopping_rounds: int | None) -> None:
         self.names, self.n_sets = names, n_sets

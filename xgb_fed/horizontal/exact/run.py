@@ -65,10 +65,7 @@ _NODE_BYTES = 3000
 
 
 def needed_bytes(task: ExactTask, n_rows: Sequence[int]) -> int:
-    """How much memory a run takes at a party, beside its rows: an upper bound of what its arrays hold.
-
-    There are rows to train on, and those of each held-out set.
-    """
+    """An upper bound of the arrays of a run at a party, beside its rows and held-out sets."""
     settings = task.settings
     n_classes, n_bins = max(1, settings.n_classes), task.n_columns * (task.max_bin + 1)
     n_metrics = len(metrics_of(settings))

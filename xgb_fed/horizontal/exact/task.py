@@ -39,10 +39,7 @@ _DOMAIN = b"veilboost exact run 3\0"
 
 
 def exact_settings(params: Mapping[str, Any]) -> Settings:
-    """Read settings from XGBoost's parameters.
-
-    An UnsupportedParameterError names those, or values of them, that exact training does not support.
-    """
+    """Settings from XGBoost's parameters; UnsupportedParameterError names those without support."""
     settings = Settings.from_params(params)
     if settings.objective not in ROWS_ALONE:
         why = "gradients depend on other rows"

@@ -93,11 +93,7 @@ class SplitColumns:
 
 @dataclass(eq=False)
 class _Growing:
-    """A tree that is being grown.
-
-    This party's gradients and hessians are words of shape (n_rows, 4); `node` has the node that each row is
-    in.
-    """
+    """A growing tree: each row's `node`, and gradients and hessians as words, (n_rows, 4)."""
 
     group: int
     columns: SplitColumns

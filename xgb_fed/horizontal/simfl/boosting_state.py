@@ -14,9 +14,9 @@ from gbdt_hosts.xgboost.boosting import NativeTreeGrower, read_tree, write_tree
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import Room
 from xgb_fed.boosting.objectives import XGBoostObjective
-from xgb_fed.boosting.params import Settings
+from xgb_fed.boosting.params import PENALTIES, TREE_PARAMETERS, Settings
 from xgb_fed.horizontal.common.messages import OpenHorizontal, Trees
-from xgb_fed.horizontal.common.model import PENALTIES, TREE_PARAMETERS, SharedTrees, add_round
+from xgb_fed.horizontal.common.model import SharedTrees, add_round
 from xgb_fed.horizontal.common.row_groups import RowGroups
 from xgb_fed.horizontal.simfl.journal import RunJournal, RunStart
 from xgb_fed.horizontal.simfl.lsh import TIE_DRAWS
@@ -25,10 +25,7 @@ from xgb_fed.horizontal.simfl.messages import AggregatedGradients
 
 @dataclass(frozen=True)
 class Turns:
-    """The rounds of a training run: each of M parties grows s successive ones, at most `max_rounds` in all.
-
-    A ProtocolError refuses numbers that no training run has.
-    """
+    """Rounds of a run: M parties grow s successive ones each; ProtocolError for impossible numbers."""
 
     n_parties: int
     rounds_per_turn: int
@@ -40,10 +37,7 @@ class Turns:
             raise ProtocolError("the number of rounds, or of rounds per turn, is malformed")
 
     def builder(self, number: int) -> int:
-        """The place of the party whose turn round `number` is, counted from 0.
-
-        A ProtocolError says that the training run has fewer rounds.
-        """
+        """Place of the party that builds round `number`, from 0; ProtocolError beyond the last round."""
         if number >= self.max_rounds:
             raise ProtocolError(f"the training run was opened for {self.max_rounds} rounds")
         return number // self.rounds_per_turn % self.n_parties
@@ -179,19 +173,13 @@ class BoostingRounds:
         return self.state.turns.builder(len(self.shared.rounds))
 
     def check_turn(self, place: int) -> None:
-        """Refuse what belongs to another party's turn.
-
-        The answers of a round depend on the trees before it: it is asked for once, for one builder.
-        """
+        """Refuse another party's turn: a round is asked for once, for one builder."""
         builder = self.builder
         if place != builder:
             raise ProtocolError(f"it is the turn of the party at place {builder}, and not {place}")
 
     def grow(self) -> tuple[Trees, NDArray[np.float32]]:
-        """Grow the next round's trees on own and received gradients.
-
-        With them come the leaf values of the own rows, of shape (n_rows, n_classes).
-        """
+        """The next round's trees on own and received gradients, and own leaf values, (n_rows, n_classes)."""
         g, h = (one.T for one in self.present_gradients())
         if self.received is not None:
             g, h = self.received[0] + g, self.received[1] + h

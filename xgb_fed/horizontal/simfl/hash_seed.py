@@ -41,10 +41,7 @@ def pieces(octets: bytes, n_parties: int) -> list[bytes]:
 
 
 def agreed_seed(contributions: bytes, commitments: bytes) -> bytes:
-    """The seed that all parties' contributions give, once each matches its commitment.
-
-    A ProtocolError says that one does not, or that there are no commitments.
-    """
+    """The seed of all contributions; ProtocolError unless each matches its commitment."""
     if not commitments:
         raise ProtocolError("the parties have not agreed on a hash seed")
     committed = pieces(commitments, len(commitments) // SIZE)
@@ -58,10 +55,7 @@ def agreed_seed(contributions: bytes, commitments: bytes) -> bytes:
 
 @dataclass
 class SeedAgreement:
-    """One party's part in agreeing on a seed, in one session, at its place among the parties.
-
-    The contribution of `SIZE` bytes was not revealed yet.
-    """
+    """One party's part, at its place, in agreeing on a seed; its `SIZE` bytes are not revealed yet."""
 
     contribution: bytes
     place: int

@@ -45,10 +45,7 @@ class RunStart:
 
 @dataclass
 class RunJournal:
-    """One training run, in the log of the session in which boosting started.
-
-    It has each round's trees, and whether they were grown here.
-    """
+    """One run's trees by round, own or others', in the log of the session in which boosting started."""
 
     log: RunLog
     start: RunStart

@@ -33,11 +33,7 @@ class OwnHashes:
         self._agreement = SeedAgreement(self._disclosures.contribution(), place, n_parties)
 
     def tell_moments(self, known_features: int) -> ColumnMoments:
-        """The moments of the columns.
-
-        An InvalidDataError says that there are so few rows that moments give them away; a ProtocolError, that
-        `known_features` is negative.
-        """
+        """Moments of the columns; InvalidDataError if few rows would show, ProtocolError below 0."""
         n_rows = self._X.shape[0]
         if n_rows < MIN_ROWS:
             raise InvalidDataError(f"{n_rows} rows: moments of fewer than {MIN_ROWS} give the rows away")

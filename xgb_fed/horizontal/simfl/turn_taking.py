@@ -195,10 +195,7 @@ class TurnTaking:
         return [(k, channel) for k, channel in enumerate(self.channels) if k != place]
 
     def encode(self, y: Any, argument: str) -> NDArray[np.float32]:
-        """Encode labels as the objective has them.
-
-        An InvalidDataError says that there are labels that no party has, or missing ones.
-        """
+        """Encode labels as the objective has them; InvalidDataError for unknown or missing labels."""
         if self.classes is None:
             labels = numeric_vector(y, argument)
         else:
@@ -261,11 +258,7 @@ class TurnTaking:
         self.ask_all(wire.StartBoosting(np.array(self.shared.base_score)), messages.Done)
 
     def _grow(self, number: int) -> Trees:
-        """One round: one tree, or one per class.
-
-        Done again in new sessions if a party is lost meanwhile: a party that has answered gives the same
-        answers.
-        """
+        """One round, done again if a party is lost: one that has answered gives the same answers."""
         if not self.progress.rounds and self.progress.run != self._session:
             # No party has trees yet, so that there is nothing to resume.
             self._start()

@@ -33,10 +33,7 @@ from xgb_fed.vertical.training.train import train
 
 
 def objective_of(function: Callable[..., Any]) -> CustomObjective:
-    """XGBoost's `obj` of a function of labels, margins and, if there are any, `sample_weight`.
-
-    ``function(y_true, y_pred)`` returns gradients and hessians.
-    """
+    """XGBoost's `obj` of ``function(y_true, y_pred)``, with `sample_weight` if there are weights."""
 
     def objective(margin: NDArray[Any], data: xgboost.DMatrix) -> Any:
         weight = data.get_weight()
@@ -180,9 +177,8 @@ class VerticalXGBModel(FederatedXGBModel):
         return index.to_numpy()
 
     def _begin(self, given: VerticalFitArguments) -> list[tuple[tuple[Any, Any, Any], str]]:
-        """Forget what was fitted, but for a model to continue, which may be this estimator's own.
-
-        The result is the evaluation sets, each ``((X, y, weight), name)``.
+        """Forget what was fitted, but a model to continue; gives evaluation sets as ``((X, y, weight),
+        name)``.
         """
         given["xgb_model"] = getattr(given["xgb_model"], "model_", given["xgb_model"])
         self._forget()
@@ -199,10 +195,7 @@ class VerticalXGBModel(FederatedXGBModel):
         eval_info: Sequence[Mapping[str, Any]],
         **info: Any,
     ) -> None:
-        """Train; attributes are set only when all went well.
-
-        The other arguments of `ActiveData` are in `info`, and of each evaluation set in `eval_info`.
-        """
+        """Train, and set attributes at the end; `info`, `eval_info` are other arguments of `ActiveData`."""
         parties, checkpoint = given["parties"], given["checkpoint"]
         if parties is None:
             warnings.warn(
@@ -458,10 +451,7 @@ class VerticalXGBModel(FederatedXGBModel):
 
 
 def margins_of_sets(base_margins: Sequence[Any] | None, n_sets: int) -> list[dict[str, Any]]:
-    """Name the margins of every evaluation set.
-
-    Raises `InvalidArgumentError` if there are margins, but not for every set.
-    """
+    """Name every evaluation set's margins; `InvalidArgumentError` if only some sets have them."""
     own = [None] * n_sets if base_margins is None else list(base_margins)
     if len(own) != n_sets:
         raise InvalidArgumentError(f"base_margin_eval_set has {len(own)} entries, eval_set has {n_sets}")

@@ -22,10 +22,7 @@ OWN = 0
 
 @dataclass(frozen=True)
 class Sides:
-    """Sides of all rows, one line of `table` per split and one bit per row: 1 goes left.
-
-    `lines` has each split's line, by owner and number.
-    """
+    """Sides of all rows, a bit each (1 is left); `lines` has each split's in `table`, by owner and number."""
 
     table: NDArray[np.uint8]
     lines: Mapping[tuple[int, int], int]
@@ -76,10 +73,7 @@ def ask_sides(
     channels: Mapping[int, Channel],
     n_rows: int,
 ) -> Sides:
-    """Ask all parties about all their splits in some trees, and all rows.
-
-    Raises `ConsentError` naming a party that does not consent to explanations.
-    """
+    """All parties' sides at all their splits in some trees; `ConsentError` names one that refuses."""
     wanted = splits_of(trees)
     n_splits = sum(len(numbers) for numbers, _ in wanted.values())
     table = np.zeros((n_splits, -(-n_rows // 8)), dtype=np.uint8)

@@ -161,10 +161,7 @@ class BinSums:
             raise ProtocolError("a node's counts or sums are impossible, given its sibling's")
 
     def left_of(self, node: int, bins: slice, goes_left: NDArray[np.bool_]) -> tuple[int, NDArray[np.int64]]:
-        """Rows, and exact sums of shape (2, 2, n_classes), to the left of a candidate.
-
-        `goes_left` says which of the bins of the candidate's column, `bins`, go left.
-        """
+        """Rows, and exact sums (2, 2, n_classes), left of a candidate, by the bins in `goes_left`."""
         place = self.place(node)
         own = self.sums[..., place, bins][..., goes_left].sum(axis=-1)
         return int(self.counts[place, bins][goes_left].sum()), normalised(own)

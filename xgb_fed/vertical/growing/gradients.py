@@ -91,10 +91,7 @@ class FixedPointGradients:
         return self.packing.encode(np.ldexp(self.g[rows], -r), np.ldexp(self.h[rows], -r))
 
     def node_sums(self, partition: Partition) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Exact sums over each node's rows, as high and low halves, and the number of rows of each node.
-
-        The sums have shape (2, 2, n_classes, n_nodes).
-        """
+        """Exact high and low sums, (2, 2, n_classes, n_nodes), and the number of rows, of each node."""
         planes = self.halves.reshape(-1, self.halves.shape[-1])
         sums = np.empty((len(planes), partition.n_nodes), dtype=np.int64)
         # Node by node: running sums of all rows would take more than the gradients themselves.

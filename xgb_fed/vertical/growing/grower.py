@@ -108,10 +108,7 @@ class _GrownNodes:
         return [self._add(ROOT, rules, rules, weights[0], sum_hessian[0])]
 
     def split(self, parents: dict[int, tuple[int, Candidate, int]], below: TreeLevel) -> list[int]:
-        """Add the children of nodes, which are those of the level below; returns their numbers.
-
-        The parents, by node, ascending, are as in `splits`.
-        """
+        """Add the children, on the level below, of ascending nodes as in `splits`; returns their numbers."""
         weights, sum_hessian = self._of_nodes(below)
         numbers = []
         for k, (node, (owner, candidate, split_id)) in enumerate(parents.items()):
@@ -143,10 +140,7 @@ class _GrownNodes:
         return len(self.parent) - 1
 
     def tree(self, leaf: NDArray[np.int32]) -> tuple[FederatedTree, NDArray[np.int32]]:
-        """The tree of the nodes that XGBoost expands, in its numbering, and each row's leaf in it.
-
-        `leaf` is each row's leaf among the grown nodes.
-        """
+        """The tree as XGBoost expands and numbers it, and each row's leaf in it, from the grown `leaf`."""
         tree = FederatedTree()
         number = np.full(len(self.parent), -1, dtype=np.int32)
         number[0] = self._add_leaf(tree, 0, ROOT)

@@ -37,10 +37,7 @@ class ModelToExport(Protocol):
 
 
 def revealed_splits(answer: RevealedSplits, name: str, n_features: int) -> Splits:
-    """A passive party's splits, checked.
-
-    Raises `ProtocolError` if they are not splits of a party with so many columns.
-    """
+    """A passive party's splits; `ProtocolError` if they cannot be those of a party with so many columns."""
     try:
         names = read_json(answer.names)
         fine = isinstance(names, list) and len(names) == n_features
@@ -79,10 +76,7 @@ def _revealed_categories(
 
 
 def pooled_booster(model: ModelToExport, all_splits: list[Splits], names: list[str]) -> xgboost.Booster:
-    """A native booster, of the active party's splits, then each passive one's.
-
-    The names are those of all columns, in the order of the parties.
-    """
+    """A native booster of all parties' splits; columns and names are in the order of the parties."""
     first = np.cumsum([0, *(len(splits.names) for splits in all_splits)])
     scalar, rounds = [], [0]
     for begin, end in zip(model.rounds[:-1], model.rounds[1:], strict=True):

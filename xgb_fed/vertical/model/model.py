@@ -471,10 +471,7 @@ class VerticalModel:
         return [self.n_classes if group is None else 1 for group in groups]
 
     def to_json(self) -> str:
-        """The active party's part as text.
-
-        Equal training runs give equal texts, except for the model id and restarts.
-        """
+        """The active party's part as text, equal for equal runs but for the model id and restarts."""
         return json.dumps(self._content())
 
     def _content(self) -> dict[str, Any]:

@@ -95,10 +95,7 @@ def n_drawn_in(value: Any) -> int:
 
 
 def check_plain_values(content: Mapping[str, Any], n_classes: int) -> None:
-    """Check the entries of a model's file that are plain numbers and names, and lists of them.
-
-    Raises ValueError or KeyError with the name of the entry.
-    """
+    """ValueError or KeyError, by entry, unless a model file's plain entries are as they must be."""
     base_score = content["base_score"]
     _check(_is_list(base_score, _is_number) and len(base_score) in (1, n_classes), "base_score")
     parties = content["parties"]

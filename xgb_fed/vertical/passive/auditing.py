@@ -25,10 +25,7 @@ SESSIONS = json_kind("sessions")
 
 
 class PassiveAudit:
-    """Keeps the messages of training runs about some rows, in the store of the caller's runs.
-
-    The rows, and those of each evaluation set, are known by digests of their names.
-    """
+    """Keeps messages of runs in the caller's store; rows are known by digests of their names."""
 
     def __init__(self, store: Store, rows: Sequence[str]) -> None:
         self._store, self._rows = store, list(rows)

@@ -104,10 +104,7 @@ class DisclosedStatistics:
             self._count((1 + 2 * n_classes) * n_nodes / n_rows)
 
     def check_plan(self, n_trees: int, n_nodes: int, n_classes: int, n_rows: int) -> None:
-        """Refuse a run whose trees could not even be half full; `n_nodes` are those of full ones.
-
-        Nothing is counted, and other runs may take what is left.
-        """
+        """Refuse a run whose trees of `n_nodes` could not be half full; nothing is counted."""
         most, left = (1 + 2 * n_classes) * n_nodes / n_rows, self._limit - self.per_row
         logger.info("the run takes up to %.3g statistics per row, of %.3g that are left", most, left)
         if most / 2 > left:

@@ -35,11 +35,7 @@ def check_level(level: Any) -> None:
 def sides_of_rows(
     session: PredictionSession, message: wire.TellSides, level: str, memory: MemoryAllowance
 ) -> Message:
-    """Answer which way every row of a session goes at some splits.
-
-    Raises `ProtocolError` if splits do not exist, are too many for an answer, or were told in this session
-    before.
-    """
+    """Every row's way at some splits; `ProtocolError` if unknown, too many, or told before."""
     if level == NONE:
         return _refusal()
     splits = message.split_ids
@@ -59,10 +55,7 @@ def sides_of_rows(
 
 
 def columns_of_splits(session: PredictionSession, message: wire.TellColumns, level: str) -> Message:
-    """Answer which splits are on the same column, as far as this party consents.
-
-    Raises `ProtocolError` if splits do not exist, or trees do not fit them.
-    """
+    """Which splits share a column, by consent; `ProtocolError` for splits that do not exist."""
     if level == NONE:
         return _refusal()
     _check(session, message.split_ids)

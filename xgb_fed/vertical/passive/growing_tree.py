@@ -124,10 +124,7 @@ class GrowingTree:
         return np.repeat(np.array(sorted(goes_left), dtype=np.int64), 2)
 
     def build(self, key: PublicKey, nodes: NodesWithStatistics, parents: NDArray[np.int64] | None) -> None:
-        """Build histograms of some nodes: smaller children are summed up, larger ones subtracted.
-
-        Also of nodes that are not sent: their children are subtracted from them.
-        """
+        """Histograms of nodes: smaller children are summed, larger ones subtracted, sent or not."""
         above, above_slots, derived = self.histograms, self.slots, nodes.larger
         summed = np.union1d(np.setdiff1d(nodes.all, derived), derived ^ 1)
         size = len(nodes.all) * int(self.rows.bin_offsets[-1]) * sum(s[:1].nbytes for s in self.sources)

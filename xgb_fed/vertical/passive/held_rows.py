@@ -28,10 +28,7 @@ class SideQuestion(NamedTuple):
 
 
 class TreeRows(Protocol):
-    """The sampled rows of one tree, in the columns of that tree.
-
-    Rows are numbered in the order of their ciphertexts.
-    """
+    """The sampled rows of one tree, numbered as their ciphertexts, in the columns of that tree."""
 
     @property
     def n_rows(self) -> int:

@@ -25,11 +25,7 @@ ORDER_FRACTION = 4
 
 @dataclass
 class Histograms:
-    """Histograms of several nodes.
-
-    `sums` has an array for each ciphertext that a row has, of shape (n_nodes, n_total_bins, ...); `counts`
-    are the rows in each bin.
-    """
+    """Sums of several nodes, (n_nodes, n_total_bins, ...) for each ciphertext of a row, and `counts`."""
 
     sums: list[Ciphertexts]
     counts: NDArray[np.int32]

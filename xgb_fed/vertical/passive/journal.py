@@ -56,10 +56,7 @@ class ResumptionTerms:
 
 
 class SplitsJournal:
-    """The splits of one training run, as far as it has come, in the log of the model that is trained.
-
-    If `auditable`, messages of the run are kept in the log, too.
-    """
+    """A run's splits so far, in the log of its model, with its messages if `auditable`."""
 
     def __init__(self, log: RunLog, terms: ResumptionTerms, splits: Splits, auditable: bool = False) -> None:
         self.terms, self.splits, self.is_current = terms, splits, True
@@ -128,10 +125,7 @@ class Journals:
         return journal
 
     def find(self, model: bytes) -> tuple[ResumptionTerms, Splits] | None:
-        """Read the terms and splits of a training run; None if there is no journal of it.
-
-        Raises `StoreError` if it is damaged.
-        """
+        """Terms and splits of a training run, None without a journal; `StoreError` if it is damaged."""
         about, found_in = self.store.get(RUNS, model.hex()), RunLog(self.store, model).store
         if about is None:
             return None

@@ -211,10 +211,7 @@ class PassiveService(RowService[Limits]):
             logger.info("%s starts a training run on %d rows", caller, message.n_rows)
 
     def kept_for(self, caller: Caller) -> tuple[Journals, DisclosedStatistics, ToldThresholds]:
-        """One set for all handlers of a caller.
-
-        A training run is one session's at a time, and disclosures in one session add to those of the others.
-        """
+        """One set for a caller's handlers: one run at a time, and disclosures add up over sessions."""
         if caller.directory not in self._kept:
             self._kept[caller.directory] = (
                 Journals(caller.store, self._auditable),

@@ -38,10 +38,7 @@ class BackgroundWork:
         self.given.append(self._worker.submit(work))
 
     def finish(self) -> None:
-        """Wait until all that was given is done, and stop preparing.
-
-        Raises the exception that one of them raised.
-        """
+        """Wait until all given work is done, or raise its exception, and stop preparing."""
         self.rest()
         given, self.given = self.given, []
         for one in given:

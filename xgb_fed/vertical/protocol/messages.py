@@ -75,10 +75,7 @@ class TrainingOpened(Message, kind=2):
 
 
 class CategoriesOpened(TrainingOpened, kind=41):
-    """Passive to active: ready, with some categorical columns.
-
-    Bins of a categorical column are its categories, in the order of their codes.
-    """
+    """Passive to active: ready; a categorical column's bins are its categories, ordered by code."""
 
     categorical: Int32s
     """Columns whose bins are categories, ascending."""

@@ -135,10 +135,7 @@ class GHPacking:
         return space // self.bits
 
     def put(self, g: NDArray[Any], h: NDArray[Any], rows: NDArray[np.uint64], shift: int) -> None:
-        """Write the fields of one pair per row, `shift` bits up.
-
-        Raises `PlaintextRangeError` if a value is beyond its public bound, or not a number.
-        """
+        """Write one pair's fields per row, `shift` bits up; `PlaintextRangeError` beyond the public bound."""
         _put_field(rows, self._integers(g, "g") + np.uint64(self.offset), shift + self.h_bits)
         _put_field(rows, self._integers(h, "h"), shift)
 

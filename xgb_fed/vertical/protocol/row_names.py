@@ -110,10 +110,7 @@ def _same_rows(own: RowNames, party: Any, positions: NDArray[np.int32], dataset:
 
 @dataclass(frozen=True)
 class RowIdentity:
-    """Identity of the rows that parties were asked about: digests of the index and of the columns.
-
-    A default index has no digest.
-    """
+    """Identity of rows that parties were asked about: digests of columns and of an index, if not default."""
 
     n_rows: int
     names: bytes | None

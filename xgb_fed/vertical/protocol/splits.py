@@ -197,10 +197,7 @@ class Splits:
 
     @classmethod
     def load(cls, path: str | Path) -> Splits:
-        """Read what `save` wrote.
-
-        Raises `CorruptDataError` if the file does not hold splits; the text does not quote its path.
-        """
+        """Read what `save` wrote; `CorruptDataError`, without the path, if the file holds no splits."""
         try:
             content = read_sealed(path)
             if content.pop("format") != FORMAT:

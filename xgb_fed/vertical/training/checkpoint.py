@@ -73,10 +73,7 @@ class VerticalProgress:
     """Kept part of the tree that was under way when the run was interrupted; see `TreeRecord`."""
 
     def end_round(self, eval_leaves: list[NDArray[np.int32]]) -> None:
-        """Add the trees of the round under way to all margins.
-
-        The leaves of each evaluation set's rows in these trees have shape (n_rows, n_trees).
-        """
+        """Add the round's trees to all margins, by each set's leaves, (n_rows, n_trees)."""
         self.n_drawn_before = self.n_drawn
         trees = self.model.trees[self.model.rounds[-1] :]
         self.model.rounds.append(len(self.model.trees))
@@ -91,11 +88,7 @@ class VerticalProgress:
 
 
 class VerticalCheckpoint(ProgressFolder):
-    """A directory with the progress of one training run.
-
-    `training` is the digest of the data, parameters and parties; a directory with another run's progress is
-    refused.
-    """
+    """A run's progress in a directory; one of another `training` digest (data, settings) is refused."""
 
     store_file, role = STORE_FILE, ROLE
 
@@ -120,10 +113,7 @@ class VerticalJournal:
         self._evaluated: set[int] = set()
 
     def load(self, progress: VerticalProgress) -> bool:
-        """Bring the beginning of the training run up to date with what was kept; False if nothing was.
-
-        Raises `CheckpointError` if it belongs to another training run, or is damaged.
-        """
+        """Take up kept progress, False if none; `CheckpointError` if of another run, or damaged."""
         try:
             entries = self._store.entries(ENTRY, "")
             first = next(entries, None)
@@ -219,10 +209,7 @@ class VerticalJournal:
             self._append(content, margins)
 
     def add_tree(self, progress: VerticalProgress) -> None:
-        """Keep the last tree, with its rows' leaves and all that changed since the one before.
-
-        Raises OSError if the disk is full, for example; the progress before stays.
-        """
+        """Keep the last tree, its rows' leaves and all changes; after an OSError earlier progress stays."""
         model, tree = progress.model, progress.model.trees[-1]
         content = {
             "kind": "tree",

@@ -59,10 +59,7 @@ def weighted_quantile(values: Vector, weight: Vector, alpha: float) -> float:
 def leaf_quantiles(
     leaf: NDArray[np.integer], rows: NDArray[np.bool_], margin: Vector, targets: Targets, alpha: float
 ) -> dict[int, float]:
-    """The value of every leaf that has rows, before the learning rate.
-
-    `rows` says which rows the tree was grown on; margins are those before the tree.
-    """
+    """Leaf values before the learning rate, by the tree's `rows` and the margins before it."""
     chosen = np.flatnonzero(rows)
     chosen = chosen[np.argsort(leaf[chosen], kind="stable")]
     residual, numbers = (targets.label - margin)[chosen], leaf[chosen]
@@ -140,10 +137,7 @@ class Rounds:
         progress.end_round(routed)
 
     def set_learning_rate(self, value: Any) -> None:
-        """Use another learning rate from the next round on.
-
-        Raises `InvalidArgumentError` if it is not a positive number.
-        """
+        """Use another learning rate from the next round on; `InvalidArgumentError` unless positive."""
         self._learning_rate = np.float32(replace(self.training.settings, learning_rate=value).learning_rate)
 
     def _route_evals(self, first: int) -> list[NDArray[np.int32]]:

@@ -50,10 +50,7 @@ from xgb_fed.vertical.trees.routing import ascending, row_positions
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """Levels at which parties search, for one tree.
-
-    The passive parties that take part are named by number; every one starts at the root.
-    """
+    """Levels at which the passive parties of these numbers search for one tree; all start at the root."""
 
     active: range
     passive: dict[int, range] = field(default_factory=dict)
@@ -209,10 +206,7 @@ class ActiveRows:
     def read(
         cls, given: ActiveData, settings: Settings, argument: str, trained: Columns | None = None
     ) -> ActiveRows:
-        """Check what was given; errors name the argument.
-
-        `trained` are the columns of the rows that are trained on, if these are others.
-        """
+        """Check the rows, by argument; `trained` are the columns of the training rows, if others."""
         objective = settings.loss
         bounds = read_bounds(given.label_lower_bound, given.label_upper_bound, objective, argument)
         label = bounds[0] if given.label is None and bounds is not None else given.label

@@ -24,10 +24,7 @@ from xgb_fed.errors import InvalidArgumentError
 
 @dataclass(frozen=True)
 class PooledColumns:
-    """The columns of all parties, the active party's first: their names and numbers.
-
-    `counts` are the columns of each passive party; None before they are known.
-    """
+    """All parties' columns, the active one's first; `counts` of each passive party, or None yet."""
 
     own_names: Sequence[str]
     parties: Sequence[str]
@@ -39,10 +36,7 @@ class PooledColumns:
         return np.cumsum([0, len(self.own_names), *(self.counts or [])]).astype(np.int64)
 
     def number(self, column: Column, parameter: str) -> int:
-        """Number of a column among all; −1 if it depends on counts that are not known yet.
-
-        Raises `InvalidArgumentError` if there is no such column.
-        """
+        """Number of a column among all, −1 if not known yet; `InvalidArgumentError` without it."""
         if isinstance(column, int):
             if column < 0 or (self._is_complete and column >= self.first[-1]):
                 known = f"{self.first[-1]} columns" if self._is_complete else "columns from 0"
@@ -85,10 +79,7 @@ class Constraints:
 
     @classmethod
     def of(cls, settings: Settings, columns: PooledColumns) -> Constraints:
-        """Find the columns that the settings name.
-
-        Raises `InvalidArgumentError` naming the parameter, and the column that no party has.
-        """
+        """Columns that the settings name; `InvalidArgumentError` for a parameter with an unknown column."""
         directions = interactions = None
         if settings.monotone_constraints is not None:
             name = "monotone_constraints"
@@ -114,10 +105,7 @@ class Constraints:
 
 @dataclass(frozen=True)
 class NodeRules:
-    """Rules that one node has inherited: bounds under monotone constraints, and its path.
-
-    The path has the columns of the splits above, if interactions are constrained.
-    """
+    """Rules that a node inherits: monotone bounds, and the split columns above for interactions."""
 
     bounds: NodeBounds | None = None
     path: frozenset[int] = field(default_factory=frozenset)
@@ -150,10 +138,7 @@ class TreeRules:
         return NodeRules(NodeBounds(below[0], own), path), NodeRules(NodeBounds(below[1], own), path)
 
     def next_level(self, nodes: Sequence[NodeRules]) -> dict[int, list[NodeTerms]]:
-        """Constraints on the nodes of the next level, by party; empty without any.
-
-        The columns of the level, and of each of its nodes, are drawn here.
-        """
+        """Constraints on the next level's nodes, by party, or empty; its columns are drawn here."""
         constraints = self._constraints
         drawn = self._columns.of_nodes(len(nodes))
         if drawn is None and constraints.directions is None and constraints.interactions is None:

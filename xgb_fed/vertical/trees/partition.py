@@ -27,10 +27,7 @@ class NodesWithStatistics:
 
     @classmethod
     def of(cls, sizes: NDArray[np.int64], min_rows: int) -> NodesWithStatistics:
-        """The nodes that have at least `min_rows` sampled rows.
-
-        Sizes are the sampled rows of every node of the level: of the root, or of siblings in pairs.
-        """
+        """Nodes of at least `min_rows` sampled rows, of the sizes of the root, or of siblings in pairs."""
         nodes = np.flatnonzero(sizes >= min_rows)
         if len(sizes) == 1:
             return cls(nodes, nodes[:0], nodes)
@@ -41,10 +38,7 @@ class NodesWithStatistics:
 
 @dataclass
 class Partition:
-    """Rows, node by node, in ascending order within each.
-
-    The nodes' rows start at `starts`, whose last number, beyond those of the nodes, is where the rows end.
-    """
+    """Ascending rows, node by node from `starts`, whose last number is the end of all."""
 
     rows: NDArray[np.int32]
     starts: NDArray[np.int64]
@@ -70,10 +64,7 @@ class Partition:
         return Partition(self.rows[keep], np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
     def children(self, goes_left: dict[int, NDArray[np.bool_]]) -> Partition:
-        """The next level: left and right child of every node in `goes_left`, in the nodes' order.
-
-        A node that splits has one flag per row.
-        """
+        """The next level: left and right child of each split node in order, by one flag per row."""
         parts: list[NDArray[np.int32]] = []
         for node in sorted(goes_left):
             rows = self.of(node)

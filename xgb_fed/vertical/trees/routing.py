@@ -25,10 +25,7 @@ MAX_ROWS = 1 << 31
 
 
 def row_positions(rows: Any) -> NDArray[np.int32]:
-    """Positions for a message: none for all rows.
-
-    Raises `InvalidDataError` if they are no vector of integers from 0.
-    """
+    """Positions for a message, none for all rows; `InvalidDataError` unless integers from 0."""
     if rows is None:
         return np.empty(0, dtype=np.int32)
     positions = np.asarray(rows)
@@ -98,10 +95,7 @@ class Router:
 
 
 def route(trees: list[FederatedTree], n_rows: int, router: Router) -> NDArray[np.int32]:
-    """Each row's leaf in each tree, shape (n_rows, n_trees).
-
-    All trees go down one level at a time, with one question to each owner.
-    """
+    """Each row's leaf in each tree, (n_rows, n_trees): level by level, one question to each owner."""
     leaves = np.zeros((n_rows, len(trees)), dtype=np.int32)
     everyone = Partition.root(n_rows).rows
     frontier = [(t, 0, everyone) for t in range(len(trees))]

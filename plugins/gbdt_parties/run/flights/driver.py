@@ -25,6 +25,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TypeVar
 
 from gbdt_commons.files import is_out_of_room
@@ -93,10 +94,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Flights:
-    """Messages of one attempt, of a round and a number, between a link and a side.
-
-    A flight that has something for every row has `n_chunks` messages.
-    """
+    """Messages of one attempt between a link and a side, `n_chunks` a flight that is about every row."""
 
     link: Link
     side: RoundSide
@@ -104,9 +102,24 @@ class Flights:
     n_chunks: int
 
     def send(self, flight: int) -> None:
-        """Send a flight but for its shares, each message as soon as it is made."""
-        for message in self.side.send(flight):
+        """Send a flight but for its shares, each message as soon as it is made.
+
+        Of tables, the other side gets all but the last ones, which its shares follow, while others are made.
+        """
+        for k, message in enumerate(self.side.send(flight)):
             self.link.send(FrameKind.ROUND, message, self._at(flight))
+            if flight == TABLES and k < self.n_chunks - 1:
+                self.link.hand_over()
+
+    def answer(self, flight: int) -> Steps[None]:
+        """Take the flight before, and send the part of this one about the same rows after each message."""
+        said = self.side.send(flight)
+        for _ in range(self.n_chunks):
+            self.side.take((yield from self.link.take_view(FrameKind.ROUND, self._at(flight - 1))))
+            for message in islice(said, 1):
+                self.link.send(FrameKind.ROUND, message, self._at(flight))
+        # Which ends it.
+        assert next(said, None) is None
 
     def take(self, flight: int, *, has_rows: bool) -> Steps[None]:
         """Take a flight but for its shares."""
@@ -376,10 +389,9 @@ class PointExchange(Exchange):
     def _play(self, flights: Flights, layout: RoundLayout, charge: KeepCharge) -> Steps[None]:
         side = flights.side
         yield from flights.take(CHOICES, has_rows=bool(layout.owned_by(self._terms.other.place)))
-        yield from flights.take(TABLES, has_rows=True)
+        yield from flights.answer(SUMS)
         heard = yield from flights.take_shares(TABLES)
         side.take(heard)
-        flights.send(SUMS)
         # CHARGED, before the shares leave, with all that opens the round but the last flight.
         shares = side.shares(SUMS)
         charge(shares, heard)

@@ -42,10 +42,7 @@ class FrameChannel(Protocol):
     """The way to the other party for the time of one connection, authenticated and in order."""
 
     def send(self, message: bytes) -> None:
-        """Send a message; it must not wait for a side that sends, too, since flights cross.
-
-        A PartyUnavailableError if the connection is lost.
-        """
+        """Send without waiting for the other side, as flights cross; PartyUnavailableError if it is lost."""
 
     def hand_over(self) -> None:
         """Let what was said leave while this side computes; errors as of `send`."""

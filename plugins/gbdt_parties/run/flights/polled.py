@@ -1,10 +1,10 @@
 """A connection over requests and answers, for a party that is served: each carries messages since the last.
 
 The asking side's messages leave in a request when it hands them over, when they are long together, and when
-it waits for a message; one request is under way at a time, while this side goes on computing.  The answering
-side goes on with them until it waits for another message, or is done, and answers.  A round takes three
-requests, with the last flight of the round before, with choices, and with tables: the other side makes its
-choices while this one makes its own, and takes these while this one masks tables.
+it waits for a message; some requests are under way at a time, while this side goes on computing.  The
+answering side goes on with them until it waits for another message, or is done, and answers.  In a round, a
+request has the last flight of the one before, one has choices, and one each has the tables of some rows: the
+other side makes its choices while this one makes its own, and corrections while other rows' tables travel.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from gbdt_parties.run.flights.frames import FrameChannel
 _LENGTH = 8
 MAX_REQUEST_BYTES = 32 << 20
 """Of the messages of one request, unless there is one alone that is longer."""
+
+MAX_UNDER_WAY = 4
+"""Requests whose answers have not come; each holds its messages."""
 
 MAX_MESSAGES = 1 << 16
 """Of one request: each takes some two hundred bytes beside its own."""
@@ -55,15 +58,15 @@ class Asking:
 
     def __init__(
         self,
-        ask: Callable[[bytes, bool], bytes | memoryview],
+        begin: Callable[[bytes, bool], Callable[[], bytes | memoryview]],
         sent: Callable[[int], object] = uncounted,
         received: Callable[[int], object] = uncounted,
     ) -> None:
-        self._ask, self._sent, self._received = ask, sent, received
+        self._begin, self._sent, self._received = begin, sent, received
         self._outbox: list[bytes] = []
         self._n_bytes = 0
         self._inbox: deque[memoryview] = deque()
-        self._under_way: Future[list[memoryview]] | None = None
+        self._under_way: deque[Future[list[memoryview]]] = deque()
 
     def send(self, message: bytes) -> None:
         """See `frames.FrameChannel`."""
@@ -82,11 +85,12 @@ class Asking:
     def finish(self) -> None:
         """Let what was said leave, the last of the connection."""
         self.hand_over()
-        self._collect()
+        while self._under_way:
+            self._collect()
 
     def receive(self) -> memoryview:
         """Wait for the other side's next message."""
-        if not self._inbox:
+        while not self._inbox and self._under_way:
             self._collect()
         if not self._inbox:
             self._leave(True)
@@ -98,24 +102,24 @@ class Asking:
         return message
 
     def _collect(self) -> None:
-        """Wait for the answer to the request that is under way, if there is one."""
-        answer, self._under_way = self._under_way, None
-        if answer is not None:
-            self._inbox.extend(answer.result())
+        """Wait for the answer to the first request that is under way."""
+        self._inbox.extend(self._under_way.popleft().result())
 
     def _leave(self, is_last: bool) -> None:
         """Send a request with all that was said, after the answer to the one before."""
-        self._collect()
+        while len(self._under_way) >= MAX_UNDER_WAY:
+            self._collect()
         said, self._outbox, self._n_bytes = self._outbox, [], 0
         answer: Future[list[memoryview]] = Future()
+        wait = self._begin(length_prefixed(said), is_last)
 
         def ask() -> None:
             try:
-                answer.set_result(unpacked(self._ask(length_prefixed(said), is_last)))
+                answer.set_result(unpacked(wait()))
             except BaseException as error:
                 answer.set_exception(error)
 
-        self._under_way = answer
+        self._under_way.append(answer)
         # A daemon: an interrupted process does not wait for the other side.
         Thread(target=ask, name="veilboost_asking", daemon=True).start()
 

@@ -1,6 +1,7 @@
 """Channels of a run of two parties: one process, requests and answers, and frames that are not those due."""
 
 import struct
+from concurrent.futures import Future
 from threading import Event, Thread
 from types import SimpleNamespace
 
@@ -96,8 +97,22 @@ def test_messages_of_a_request_come_back(messages):
         assert found == messages[: len(found)] != messages
 
 
+def answered(ask):
+    """What sends a request that is answered at once; errors come where the answer is waited for."""
+
+    def begin(request, is_last):
+        answer = Future()
+        try:
+            answer.set_result(ask(request, is_last))
+        except PartyUnavailableError as error:
+            answer.set_exception(error)
+        return answer.result
+
+    return begin
+
+
 def test_a_run_over_requests_and_answers():
-    """Three requests for a round: the last flight of the one before, choices, and tables."""
+    """Requests of a round: the last flight of the one before, choices, and tables of some rows each."""
     pytest.importorskip("nacl")
     parties = [Party(place, [layout_of()] * 3) for place in (0, 1)]
     requests, answers, found = [], [], []
@@ -115,40 +130,47 @@ def test_a_run_over_requests_and_answers():
         answers.append([message[4] for message in unpacked(answer)])
         return answer
 
-    asking = Asking(ask)
+    asking = Asking(answered(ask))
     opened = carried_out(whole(parties[0], parties[0].process(), asking), asking.receive)
     asking.finish()
     assert answering.is_over
     assert found == [opened]
     check_outcome(parties)
-    begun, tables = [FrameKind.BEGIN, *[FrameKind.ROUND] * 3], [FrameKind.ROUND] * 2 + [FrameKind.SHARES]
-    sums = tables
+    begun, some = [FrameKind.BEGIN, *[FrameKind.ROUND] * 3], [FrameKind.ROUND]
+    rest = [FrameKind.ROUND, FrameKind.SHARES]
     assert requests == [
         [FrameKind.GREETING],
         [FrameKind.POINTS, FrameKind.TREES],
         [FrameKind.SEAL, *begun],
-        tables,
+        some,
+        rest,
         [FrameKind.SHARES],
         begun,
-        tables,
+        some,
+        rest,
         [FrameKind.SHARES],
         begun,
-        tables,
+        some,
+        rest,
         [FrameKind.SHARES],
         [FrameKind.END],
     ]
-    # The other side's choices answer the last flight before, so that both sides make theirs at once.
+    # The other side's choices answer the last flight before, so that both sides make theirs at once, and
+    # corrections the tables of the same rows.
     assert answers == [
         [FrameKind.GREETING, FrameKind.POINTS],
         [FrameKind.TREES, FrameKind.SEAL],
         begun,
-        sums,
+        some,
+        rest,
         begun,
         [],
-        sums,
+        some,
+        rest,
         begun,
         [],
-        sums,
+        some,
+        rest,
         [FrameKind.END],
         [],
     ]
@@ -162,43 +184,50 @@ def test_messages_that_are_long_together_travel_in_several_requests(monkeypatch)
         requests.append((unpacked(request), is_last))
         return length_prefixed([b"answer"]) if is_last else b""
 
-    asking, messages = Asking(ask), [b"1234567", b"89", b"0", b"much too long for one"]
+    asking, messages = Asking(answered(ask)), [b"1234567", b"89", b"0", b"much too long for one"]
     for message in messages:
         asking.send(message)
     assert asking.receive() == b"answer"
     assert requests == [(messages[:3], False), (messages[3:], True)]
 
 
-def test_a_request_is_under_way_while_this_side_goes_on():
-    may_answer, requests = Event(), []
+def test_requests_are_under_way_while_this_side_goes_on():
+    sent, answers = [], [Future() for _ in range(polled.MAX_UNDER_WAY + 1)]
 
-    def ask(request, is_last):
-        may_answer.wait(600)
-        requests.append(unpacked(request))
-        return length_prefixed([b"answer"] * (len(requests) == 1))
+    def begin(request, is_last):
+        sent.append(unpacked(request))
+        return answers[len(sent) - 1].result
 
-    asking = Asking(ask)
+    asking = Asking(begin)
     asking.hand_over()  # of nothing
-    asking.send(b"first")
-    asking.hand_over()
-    asking.send(b"second")
-    # This side came here, and the first request is not answered yet.
-    assert requests == []
-    may_answer.set()
-    asking.hand_over()
-    assert requests[0] == [b"first"]
-    assert asking.receive() == b"answer"
-    asking.send(b"third")
+    for number in range(polled.MAX_UNDER_WAY):
+        asking.send(b"%d" % number)
+        asking.hand_over()
+    # This side came here, and no request is answered yet.
+    assert sent == [[b"%d" % number] for number in range(polled.MAX_UNDER_WAY)]
+    asking.send(b"one too many")
+    further = Thread(target=asking.hand_over)
+    further.start()
+    further.join(0.1)
+    assert further.is_alive()
+    assert len(sent) == polled.MAX_UNDER_WAY
+    # Answers are taken in the order of the requests, whichever comes first.
+    answers[1].set_result(length_prefixed([b"b"]))
+    answers[0].set_result(length_prefixed([b"a"]))
+    further.join(600)
+    assert [asking.receive(), asking.receive()] == [b"a", b"b"]
+    for answer in answers[2:]:
+        answer.set_result(b"")
     asking.finish()
-    assert requests == [[b"first"], [b"second"], [b"third"]]
+    assert sent[-1] == [b"one too many"]
 
 
 def test_a_request_that_is_lost_is_noticed_where_its_answer_is_waited_for():
     def ask(request, is_last):
         raise PartyUnavailableError("the line is cut")
 
-    for use in (Asking.hand_over, Asking.finish, Asking.receive):
-        asking = Asking(ask)
+    for use in (Asking.finish, Asking.receive):
+        asking = Asking(answered(ask))
         asking.send(b"first")
         asking.hand_over()
         asking.send(b"second")
@@ -236,7 +265,7 @@ def test_an_answering_side_that_is_over_is_lost():
         with pytest.raises(PartyUnavailableError, match="connection is over"):
             over.answer(b"")
     with pytest.raises(PartyUnavailableError, match="ended the connection"):
-        Asking(lambda request, is_last: b"").receive()
+        Asking(answered(lambda request, is_last: b"")).receive()
 
 
 def test_the_last_words_of_an_answering_side_arrive():
@@ -245,7 +274,7 @@ def test_the_last_words_of_an_answering_side_arrive():
         raise ValueError("an error of its own")
 
     answering = Answering(refuse)
-    asking = Asking(answering.answer)
+    asking = Asking(answered(answering.answer))
     asking.send(b"request")
     assert asking.receive() == b"request is refused"
     with pytest.raises(PartyUnavailableError):

@@ -73,10 +73,7 @@ def check_subsample(n_rows: int, subsample: float, min_rows: int) -> None:
 
 
 def check_own_sample(n_drawn: int, n_rows: int, min_rows: int) -> None:
-    """Refuse to add up a sample with few of a party's rows of weights above 0, or with all but few of them.
-
-    The InvalidDataError has no numbers, since others read it.
-    """
+    """InvalidDataError, without numbers, for a sample of few of a party's weighted rows, or almost all."""
     left_out = n_rows - n_drawn
     if min_rows > 1 and (n_drawn < min_rows or 0 < left_out < min_rows):
         raise InvalidDataError(
