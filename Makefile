@@ -17,7 +17,7 @@ AUDITS := .venv-audits
 .PHONY: demo demo-remote test test-hosts test-slow test-models test-spark test-all lint docs bench mutants simulate requirements
 .PHONY: dist clean
 .PHONY: audits audits-ciphers audits-sums audits-releases audits-attacks audits-auditorium audits-reconstruction
-.PHONY: audits-fuzz fuzz
+.PHONY: audits-fuzz audits-recorder audits-timing fuzz
 
 # The demos need the package with plots and tables, or its transport; the tests add everything else.
 $(VENV)/.demo: pyproject.toml Makefile
@@ -138,7 +138,7 @@ bench: $(VENV)/.installed
 
 # Outside auditors, each in an environment of its own with what audits/requirements pins; results in out/audits.
 # What cannot be installed on this Python is skipped by name and counted as not run.  `make audits QUICK=--quick`
-# has fewer draws.  `dp_auditorium` is not on PyPI: it is run if its folder is on PYTHONPATH.
+# has fewer draws.  `dp_auditorium` and `dp_recorder` are not on PyPI: they are run if PYTHONPATH has their folders.
 $(AUDITS)-%/.installed: audits/requirements/%.txt pyproject.toml Makefile
 	$(PYTHON) -m venv $(AUDITS)-$*
 	$(AUDITS)-$*/bin/python -m pip install --quiet --editable .
@@ -151,16 +151,16 @@ $(AUDITS)-%/.installed: audits/requirements/%.txt pyproject.toml Makefile
 SECONDS ?= 60
 
 audits: audits-ciphers audits-sums audits-releases audits-attacks audits-fuzz audits-reconstruction \
-        $(if $(PYTHONPATH),audits-auditorium)
+        audits-timing $(if $(PYTHONPATH),audits-auditorium audits-recorder)
 
 fuzz: audits-fuzz
 audits-fuzz: export FUZZ_SECONDS := $(SECONDS)
 
-audits-ciphers audits-releases audits-attacks audits-auditorium audits-fuzz: audits-%: $(AUDITS)-%/.installed
+audits-ciphers audits-releases audits-attacks audits-auditorium audits-fuzz audits-recorder: audits-%: $(AUDITS)-%/.installed
 	$(AUDITS)-$*/bin/python -m audits.$* $(QUICK) --out out/audits/$*.json
 
-audits-sums: $(VENV)/.installed
-	$(BIN)/python -m audits.sums $(QUICK) --out out/audits/sums.json
+audits-sums audits-timing: audits-%: $(VENV)/.installed
+	$(BIN)/python -m audits.$* $(QUICK) --out out/audits/$*.json
 
 audits-reconstruction: $(VENV)/.installed
 	$(BIN)/python benchmarks/federated/reconstruction.py --rows 140 --out out/audits/reconstruction.json

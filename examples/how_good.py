@@ -48,3 +48,15 @@ plt.show()
 # that are disjoint from those of the trees.  The model has a tenth fewer rows to learn from.
 
 print(model.privacy_)
+
+# %%
+# Against ε
+# ---------
+#
+# Every further fit on these rows costs its ε, so a budget pays for all of them.  Rows that are public would
+# cost nothing: they need ``public=True`` in its place.
+
+budget = lgb_dp.Budget(3.0, 1e-6)
+lgb_dp.plot_utility(model, X_train, y_train, epsilons=(0.3, 1.0, 2.0), budget=budget, bounds=(-8, 8))
+plt.show()
+print(budget)

@@ -7,11 +7,12 @@ import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_ind
 
 ROOT = Path(__file__).parents[1]
 if str(ROOT) not in sys.path:
@@ -33,9 +34,10 @@ OUTSIDE = (
     "sacroml",
     "privacy_estimates",
     "dp_auditorium",
+    "dp_recorder",
     "atheris",
 )
-AUDITORS = ("attacks", "auditorium", "ciphers", "fuzz", "releases", "sums")
+AUDITORS = ("attacks", "auditorium", "ciphers", "fuzz", "recorder", "releases", "sums", "timing")
 
 
 @pytest.fixture
@@ -63,11 +65,19 @@ def test_packages_that_are_missing_are_counted_by_name(without_packages):
     assert [one.partition(":")[0] for one in audit.not_run] == ["phe", "sf-heu", "lightphe"]
 
 
-def test_an_auditor_without_its_package_has_no_pieces(without_packages):
-    for name, package in (("attacks", "sacroml"), ("auditorium", "dp_auditorium"), ("fuzz", "atheris")):
-        audit = Audit(name, "")
-        assert loaded(name).pieces(audit, True) == []
-        assert audit.not_run[0].startswith(f"{package}: ")
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        ("attacks", "sacroml"),
+        ("auditorium", "dp_auditorium"),
+        ("fuzz", "atheris"),
+        ("recorder", "dp_recorder"),
+    ],
+)
+def test_an_auditor_without_its_package_has_no_pieces(name, package, without_packages):
+    audit = Audit(name, "")
+    assert loaded(name).pieces(audit, True) == []
+    assert audit.not_run[0].startswith(f"{package}: ")
 
 
 def test_a_package_on_the_path_that_is_not_installed_is_run(monkeypatch):
@@ -134,6 +144,81 @@ def test_a_fault_that_is_planted_for_fuzzing_is_one(name):
             except Exception as error:
                 raised[isinstance(error, VeilboostError)] += 1
     assert raised[False]
+
+
+def test_distances_of_inputs_are_those_that_a_mechanism_pays_for():
+    distance, one = loaded("recorder").distance, np.array([[1.0, 2.0, -np.inf], [5.0, 5.0, 5.0]])
+    moved = one + np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 0.0]])
+    found = [distance(kind, moved, one) for kind in ("Gaussian", "discrete Laplace", "exponential")]
+    assert found == [5.0, 7.0, 4.0]
+    assert distance("Gaussian", one, one[:1]) == np.inf
+
+
+@pytest.mark.filterwarnings("ignore::lgb_dp.PrivacyLeakWarning")
+@pytest.mark.parametrize("name", loaded("recorder").TRAINERS)
+def test_a_row_s_releases_lose_no_more_than_was_charged(name):
+    """By a recorder of the interface that the outside one has."""
+    recorder = loaded("recorder")
+    X, y = recorder.rows(np.random.default_rng(2))
+    objection, loss = recorder.frozen(a_recorder(), partial(recorder.fitted, name), X, y)
+    assert objection == ""
+    assert 0.3 < loss <= recorder.ROUNDING
+    if name == "NewtonBoost":
+        for fault in recorder.FAULTS.values():
+            with fault():
+                objection, loss = recorder.frozen(a_recorder(), partial(recorder.fitted, name), X, y)
+            assert objection or loss > recorder.ROUNDING
+
+
+def a_recorder():
+    """What is used of `dp_recorder`: the second fit gets the first one's numbers."""
+    active = []
+
+    class Auditor:
+        def __init__(self):
+            self.log, self.place = [], None
+
+        def __enter__(self):
+            active.append(self)
+
+        def __exit__(self, *_):
+            active.clear()
+
+        def set_replay(self):
+            self.place = 0
+
+        def validate_records(self):
+            for one in self.log:
+                assert one.metric_fn(*one.inputs_d.values(), *one.inputs_dp.values()) <= one.sensitivity_val
+
+    def audit_spec(kind, _values, _scale, metric):
+        def decorated(release):
+            def called(values, *params):
+                (own,), named = active, {"scale": params[0]}
+                if own.place is None:
+                    entry = SimpleNamespace(kind=kind, metric_fn=metric, params=named, given=params)
+                    entry.inputs_d, entry.inputs_dp = {"values": values.copy()}, None
+                    entry.output = release(values, *params)
+                    own.log.append(entry)
+                    return entry.output
+                entry, own.place = own.log[own.place], own.place + 1
+                assert (entry.kind, entry.given) == (kind, params)
+                entry.inputs_dp = {"values": values.copy()}
+                return entry.output
+
+            return called
+
+        return decorated
+
+    return SimpleNamespace(Auditor=Auditor, audit_spec=audit_spec)
+
+
+def test_a_step_that_takes_longer_for_some_secrets_is_found():
+    timing = loaded("timing")
+    slow = (lambda n: sum(range(n)), lambda: 10_000, lambda: 20_000)
+    assert abs(timing.largest_t(slow, 60)) > timing.BOUND
+    one, other = np.random.default_rng(3).normal(size=(2, 50))
+    assert timing.welch(one, other) == pytest.approx(ttest_ind(one, other, equal_var=False).statistic)
 
 
 # The slow implementations, by the vectors of their descriptions.

@@ -33,8 +33,8 @@ from tqdm import tqdm
 from gbdt_kernels.threads import available_threads
 from xgb_fed import HeuristicProtectionWarning
 from xgb_fed.boosting.loop import LoopOptions
-from xgb_fed.boosting.params import Settings, without_vertical_only
-from xgb_fed.horizontal.common.model import TREE_PARAMETERS, horizontal_settings
+from xgb_fed.boosting.params import TREE_PARAMETERS, Settings, without_vertical_only
+from xgb_fed.horizontal.common.model import horizontal_settings
 from xgb_fed.horizontal.estimators import train_tfl
 from xgb_fed.horizontal.parties import as_parties
 from xgb_fed.horizontal.party import HorizontalParty

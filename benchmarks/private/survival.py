@@ -2,13 +2,16 @@
 
 ``python benchmarks/private/survival.py --out docs/experiments/data`` trains on generated cohorts of three
 sizes, with proportional hazards (Weibull) and without (log-logistic, of a scale that depends on a feature).
-``--quick`` takes the smallest.
+``--quick`` takes the smallest.  ``--peers PYTHON`` also trains those of `survival_peers`, in the environment
+of that interpreter, on cohorts of up to 20,000 rows.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ from benchmarks.common.report import machine, print_table, write_csv, write_json
 from gbdt_kernels.concordance import concordance
 
 SIZES, EPSILONS, DELTA, N_TEST = (2_000, 20_000, 200_000), (1.0, 4.0), 1e-6, 20_000
+MAX_PEER_ROWS = 20_000
 BOUNDS, TIMES, GRID = (-3, 3), (0.05, 40.0), np.linspace(0.0, 30.0, 301)
 COLUMNS = ("hazards", "rows", "model", "epsilon", "C", "restricted mean")
 
@@ -69,7 +73,26 @@ def of_classifier(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, epsilon: flo
     return np.asarray(model.predict_proba(X_test)[:, 1])
 
 
-def figures(n: int, is_proportional: bool, repeats: int) -> list[dict[str, Any]]:
+def of_peers(
+    python: str, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, public: Any
+) -> dict[str, np.ndarray]:
+    """Predicted times of peers, by name and, behind a slash, ε."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = f"{folder}/cohort.npz", f"{folder}/out.npz"
+        of_public = {
+            "X_public": public[0],
+            "time_public": public[1]["time"],
+            "event_public": public[1]["event"],
+        }
+        rows = {"X": X, "time": y["time"], "event": y["event"], "X_test": X_test, "times": TIMES, **of_public}
+        np.savez(source, **rows)
+        worker = str(Path(__file__).with_name("survival_peers.py"))
+        subprocess.run([python, worker, source, out, *map(str, EPSILONS)], check=True)
+        with np.load(out) as file:
+            return {name: file[name] for name in file}
+
+
+def figures(n: int, is_proportional: bool, repeats: int, peers: str | None = None) -> list[dict[str, Any]]:
     """Mean figures of all models on cohorts of one size."""
     X_test, y_test = cohort(N_TEST, is_proportional, 1)
     upper = np.where(y_test["event"], y_test["time"], np.inf)
@@ -83,6 +106,11 @@ def figures(n: int, is_proportional: bool, repeats: int) -> list[dict[str, Any]]
     for repeat in range(repeats):
         X, y = cohort(n, is_proportional, 2 + repeat)
         note("XGBoost survival:aft", None, of_xgboost(X, y, X_test))
+        if peers is not None and n <= MAX_PEER_ROWS:
+            public = cohort(2_000, is_proportional, 1_000 + repeat)
+            for name, predicted in of_peers(peers, X, y, X_test, public).items():
+                model, _, own = name.partition("/")
+                note(model, float(own) if own else None, predicted)
         for epsilon in EPSILONS:
             model = lgb_dp.DPLGBMSurvival(epsilon, delta=DELTA).fit(X, y, bounds=BOUNDS, label_bounds=TIMES)
             curve = model.predict_survival_function(X_test, GRID).mean(axis=0)
@@ -102,12 +130,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--peers", help="interpreter of the peers' environment")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     warnings.simplefilter("ignore", lgb_dp.NotPrivateWarning)
     sizes, repeats = (SIZES[:1], 1) if args.quick else (SIZES, args.repeats)
     cells = [(n, kind) for n in sizes for kind in (True, False)]
-    rows = [row for n, kind in tqdm(cells) for row in figures(n, kind, repeats)]
+    rows = [row for n, kind in tqdm(cells) for row in figures(n, kind, repeats, args.peers)]
     table = [[row[name] for name in COLUMNS] for row in rows]
     print_table("Times to events", COLUMNS, table)
     if args.out is not None:

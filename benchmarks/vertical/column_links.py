@@ -47,7 +47,13 @@ class Link:
     round_trip_ms: float = 0.0
 
 
-LINKS = (Link("TLS, no link"), Link("100 Mbit/s, 40 ms", 100, 40))
+LINKS = (
+    Link("TLS, no link"),
+    Link("1 Gbit/s, 10 ms", 1000, 10),
+    Link("100 Mbit/s, 40 ms", 100, 40),
+    Link("50 Mbit/s, 40 ms", 50, 40),
+    Link("10 Mbit/s, 100 ms", 10, 100),
+)
 
 
 def serve(folder: Path, X: Any, caller: str, way: Connection) -> None:

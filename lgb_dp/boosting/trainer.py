@@ -38,14 +38,29 @@ RowsOf = Callable[[Dataset, "host.InitialModel | None"], RunRows]
 class PrivateTrainer(ABC):
     """A LightGBM callback that turns the live booster into a private one.
 
-    A trainer can be reused: the state of a training run lives with its booster. A run keeps the settings that
-    the trainer had when it started, which are checked then (`ArgumentTypeError`, `InvalidArgumentError`).
+    A trainer can be reused: the state of a training run lives with its booster.  A run keeps the settings
+    that the trainer had when it started, which are checked then.
 
-    `epsilon` is the total budget in nats under adding or removing one row; `random_state` is for tests: it
-    fixes the noise, which voids the guarantee; `public_init_model` says that a model to continue from,
-    without a guarantee, was trained on public data; a `budget` pays for every training run when it starts,
-    and is refused where it does not suffice. From `booster_`, which was taken over last, an interrupted run
-    can be recovered.
+    Parameters
+    ----------
+    epsilon : float
+        Total budget in nats under adding or removing one row, positive and finite.
+    random_state : int, optional
+        For tests: fixes the noise, which voids the guarantee.
+    public_init_model : bool
+        Whether a model to continue from that carries no guarantee was trained on public data.
+    budget : Budget, optional
+        Pays for every training run when it starts; refused where it does not suffice.
+
+    Attributes
+    ----------
+    booster_ : lightgbm.Booster
+        The booster that was taken over last, from which an interrupted training run can be recovered.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        Naming the argument that is not accepted.
     """
 
     before_iteration = True

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from tqdm.auto import tqdm
 
@@ -18,11 +19,8 @@ from lgb_dp.estimators.base import DPLGBMModel
 from lgb_dp.evaluation.intervals import Estimate
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
-_HELD_OUT = 0.1
 _OF_TARGETS, _OF_SEVERAL = ("RMSE", "MAE", "bias", "R²"), ("accuracy", "log-loss")
 _OF_TWO = ("AUC", *_OF_SEVERAL, "Brier score", "positives")
-
-Figures = Mapping[str, Estimate | float]
 
 
 def utility(
@@ -35,7 +33,7 @@ def utility(
     budget: Budget | None = None,
     public: bool = False,
     **fit: Any,
-) -> dict[float, list[Figures]]:
+) -> dict[float, list[Mapping[str, Estimate | float]]]:
     """Fit an estimator at several ε, and measure how good each model is.
 
     Each fit on private rows costs its ε.  A budget pays for all of them, or the rows are said to be public:
@@ -48,9 +46,8 @@ def utility(
         Copies of it are fitted.
     X, y
         As for its `fit`.
-    epsilons : sequence of float
-    n : int
-        Fits at each ε.
+    epsilons, n : sequence of float, and int
+        What to fit at, and how often.
     budget : Budget, optional
         Pays for each fit when it starts, from the smallest ε on.  Where it no longer suffices, what it has
         paid for is returned, with a warning.
@@ -66,18 +63,15 @@ def utility(
 
     Raises
     ------
-    ArgumentTypeError, InvalidArgumentError
-        Naming the argument that is not accepted, or `budget` and `public` if neither or both are given.
-    BudgetExceededError
-        If the budget does not suffice for the first fit.
+    ArgumentTypeError, InvalidArgumentError, BudgetExceededError
+        Naming the argument that is not accepted, `budget` and `public` if neither or both are given, or what
+        is left of a budget that does not suffice for the first fit.
     """
     if not isinstance(estimator, DPLGBMModel):
         raise ArgumentTypeError(f"estimator must be one of lgb_dp, got {type(estimator).__name__}")
     chosen = sorted({checked_number("epsilons", one, POSITIVE) for one in epsilons})
-    n, measures = (
-        checked_integer("n", n, 1),
-        any(fit.get(name) is not None for name in ("eval_set", "eval_X")),
-    )
+    n = checked_integer("n", n, 1)
+    measures = any(fit.get(name) is not None for name in ("eval_set", "eval_X"))
     if checked_flag("public", public) == (checked_budget(budget) is not None):
         raise InvalidArgumentError(
             f"budget={budget!r} and public={public!r}: {n} fits at each of epsilons={chosen} cost their "
@@ -85,12 +79,10 @@ def utility(
             "public=True if none is"
         )
     if measures and not (public or checked_flag("public_eval_set", fit.get("public_eval_set", False))):
-        raise InvalidArgumentError(
-            "public_eval_set must be True with an eval_set: metrics of its rows have no noise"
-        )
+        raise InvalidArgumentError("public_eval_set must be True with an eval_set: its metrics have no noise")
     fit |= {"public_eval_set": True} if measures else {}
-    held_out = {} if measures or estimator.validation_fraction else {"validation_fraction": _HELD_OUT}
-    found: dict[float, list[Figures]] = {}
+    held_out = {} if measures or estimator.validation_fraction else {"validation_fraction": 0.1}
+    found: dict[float, list[Mapping[str, Estimate | float]]] = {}
     for epsilon in tqdm(np.repeat(chosen, n).tolist(), "fits over ε", unit="fit", leave=False, disable=None):
         model = clone(estimator).set_params(epsilon=epsilon, **held_out)
         try:
@@ -129,13 +121,10 @@ def plot_utility(
     ------
     InvalidArgumentError
         If there is nothing to draw, or it has no such metric.
-    MissingDependencyError
-        If matplotlib is not installed; nothing has been fitted then.
     """
-    ax = axes_of() if ax is None else ax
+    ax = axes_of() if ax is None else ax  # raises without matplotlib, before anything is fitted
     if not isinstance(results, Mapping):
         if metric is not None and not any(name in how for name in ("eval_set", "eval_X")):
-            # Before anything is paid for.
             of_classes = _OF_TWO if len(how.get("classes") or "01") == 2 else _OF_SEVERAL
             checked_choice("metric", metric, of_classes if is_classifier(results) else _OF_TARGETS)
         elif metric is not None:
@@ -146,8 +135,7 @@ def plot_utility(
             "results must hold at least one method, and every method at least one epsilon"
         )
     for name, by_epsilon in results.items():
-        epsilons = sorted(by_epsilon)
-        fits = [by_epsilon[epsilon] for epsilon in epsilons]
+        epsilons, fits = sorted(by_epsilon), [by_epsilon[one] for one in sorted(by_epsilon)]
         if isinstance(figures := fits[0][0], Mapping):
             usual = next((one for one in ("AUC", "accuracy", "RMSE") if one in figures), next(iter(figures)))
             metric = checked_choice("metric", metric or usual, tuple(figures))
@@ -156,18 +144,15 @@ def plot_utility(
         (line,) = ax.plot(epsilons, middle, marker="o", markersize=3, label=name)
         ax.fill_between(epsilons, low, high, alpha=0.2, color=line.get_color())
     ax.set(xlabel="ε", ylabel=metric or "AUC", xscale="log")
-    ticks = sorted(set().union(*results.values()))
-    ax.set_xticks(ticks, [f"{one:g}" for one in ticks])
+    ax.set_xticks(ticks := sorted(set().union(*results.values())), [f"{one:g}" for one in ticks])
     ax.minorticks_off()
     ax.grid(alpha=0.3)
     ax.legend(frameon=False)
     return ax
 
 
-def _band(fits: Sequence[Estimate | float]) -> tuple[float, ...]:
+def _band(fits: Sequence[Estimate | float]) -> NDArray[np.float64]:
     """Mean of several fits, and the ends of its band."""
-    if ends := [(one.value, one.low, one.high) for one in fits if isinstance(one, Estimate)]:
-        return tuple(np.mean(ends, axis=0).tolist())
-    values = np.array(fits, dtype=np.float64)
-    mean, spread = float(values.mean()), float(values.std())
-    return mean, mean - spread, mean + spread
+    ends = [(one.value, one.low, one.high) if isinstance(one, Estimate) else (one,) * 3 for one in fits]
+    spread = 0.0 if isinstance(fits[0], Estimate) else np.std(ends)
+    return np.asarray(np.mean(ends, axis=0) + spread * np.array([0, -1, 1]))

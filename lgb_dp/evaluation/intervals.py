@@ -144,7 +144,7 @@ def concordance_estimate(event: NDArray[np.float64], other: NDArray[np.float64],
     n_tied = x @ np.kron(np.eye(n_bins), is_before + is_before.T) @ x / 2
     close, tied = np.clip([n_close / max(n_pairs + n_close, 1.0), n_tied / max(n_pairs, 1.0)], 0.0, 0.5)
     less, more = 2 / 3 * float(close), float(tied) ** 2
-    doubt = _DOUBT * abs(value - 0.5) * (less + more) + _GRID[1]
+    doubt = float(_DOUBT * abs(value - 0.5) * (less + more) + _GRID[1])
     factor = (1 - less) / (1 - more)
     value, first, last = (float(np.clip(0.5 + (c - 0.5) * factor, 0.0, 1.0)) for c in (value, low, high))
     low, high = first - doubt if low > 0 else 0.0, last + doubt if high < 1 else 1.0

@@ -16,7 +16,6 @@ from lgb_dp.explaining.importances import Importances, importances
 
 _COLUMNS = 4
 _BARS, _FEW_BINS, _N_TICKS = 40, 8, 5
-_MIDDLE = np.array([0.1, 0.9])
 _MIN_REACH, _LEAST_REACH = 0.1, 1e-4
 """Width of the middle 80% of the rows, over that of the bounds, below which an axis is stretched, and by
 which at most."""
@@ -105,7 +104,6 @@ def plot_bounds(model: Any, features: Sequence[int | str] | None = None, *, axes
     features : sequence of int or str, optional
         Places or names; by default all, or the 20 with the largest shares in an outermost bin.
     axes : sequence of matplotlib Axes, optional
-        One for each feature.
 
     Returns
     -------
@@ -123,8 +121,8 @@ def plot_bounds(model: Any, features: Sequence[int | str] | None = None, *, axes
     chosen = chosen_features(bootstrap, features, np.array(outer))
     if missed := [bootstrap.names[f] for f in chosen if outer[f] < 0] if chosen else list(bootstrap.names):
         raise UnsupportedParameterError(
-            f"model has no released histogram of {missed[:10]}, which noise would have hidden: pass other "
-            "features, or train on more rows or with a larger epsilon"
+            f"model has no released histogram of {missed[:10]}, as noise would have hidden it; pass features "
+            "that have one, or train on more rows or with a larger epsilon"
         )
     axes = np.ravel(axes_of(len(chosen), _COLUMNS) if axes is None else axes)
     for ax, f in zip(axes, chosen, strict=True):
@@ -132,11 +130,8 @@ def plot_bounds(model: Any, features: Sequence[int | str] | None = None, *, axes
         reach = Z * histograms.std / max(float(histograms.counts[f].sum()), 1.0)
         told = f"missing{' or not declared' * is_kind} {share[-1]:.1%}"
         if is_kind or len(values) < _FEW_BINS:
-            names = labels_of(bootstrap, f, values) or (
-                *(f"≤ {value:g}" for value in values),
-                f"> {values[-1]:g}",
-            )
-            ax.bar(names, share[:-1], yerr=reach)
+            names = [*(f"≤ {value:g}" for value in values), f"> {values[-1]:g}"]
+            ax.bar(labels_of(bootstrap, f, values) or names, share[:-1], yerr=reach)
         else:
             _draw_between(ax, values, shares[f][:-1], reach)
             told = f"outermost bins {share[0]:.1%} and {share[-2]:.1%}, {told}"
@@ -149,7 +144,7 @@ def plot_bounds(model: Any, features: Sequence[int | str] | None = None, *, axes
 def _draw_between(ax: Any, values: NDArray[np.float64], share: NDArray[np.float64], reach: float) -> None:
     """Shares of the rows as bars, equally wide on the axis, between thresholds; those of both ends beside."""
     below, width = np.cumsum(share[:-1]), np.ptp(values)
-    middle = np.ptp(np.interp(_MIDDLE * share.sum(), np.maximum.accumulate(below), values))
+    middle = np.ptp(np.interp(np.array([0.1, 0.9]) * share.sum(), np.maximum.accumulate(below), values))
     if middle < _MIN_REACH * width:
         ax.set_xscale("asinh", linear_width=max(middle, _LEAST_REACH * width))
         ax.xaxis.get_major_locator().set_params(numticks=_N_TICKS)
@@ -157,9 +152,8 @@ def _draw_between(ax: Any, values: NDArray[np.float64], share: NDArray[np.float6
     first, last = axis.transform(values[[0, -1]])
     at = axis.inverted().transform(first + (last - first) * np.arange(-1, _BARS + 2) / _BARS)
     n_bins = np.concatenate([[1], np.diff(np.interp(at[1:-1], values, np.arange(len(values)))), [1]])
-    height = np.concatenate([share[:1], np.diff(np.interp(at[1:-1], values, below)), share[-1:]])
-    of_noise, colors = reach * np.sqrt(n_bins), ["C3", *["C0"] * _BARS, "C3"]
-    ax.bar(at[:-1], height.clip(0), np.diff(at), align="edge", color=colors)
-    ends = [np.minimum(height.clip(0), of_noise), of_noise]
+    height = np.concatenate([share[:1], np.diff(np.interp(at[1:-1], values, below)), share[-1:]]).clip(0)
+    noise, colors = reach * np.sqrt(n_bins), ["C3", *["C0"] * _BARS, "C3"]
+    ax.bar(at[:-1], height, np.diff(at), align="edge", color=colors)
     middles = axis.inverted().transform(axis.transform(at[:-1]) + (last - first) / _BARS / 2)
-    ax.errorbar(middles, height.clip(0), ends, fmt="none", color="0.4", linewidth=0.7)
+    ax.errorbar(middles, height, [np.minimum(height, noise), noise], fmt="none", color="0.4", linewidth=0.7)

@@ -35,7 +35,7 @@ class Objective:
     lowest_is_positive: bool = False  # whether label bounds must be positive, not only not negative
     labels_are_times: bool = False  # whether a label is two times between which an event comes
     has_targets: bool = False  # whether a label is a vector of `num_class` numbers
-    unmeasured: str = ""  # what LightGBM's metrics do not know of the labels
+    unmeasured: str = ""  # what metrics do not know of the labels
     model_line: str = ""  # of the model file, with the fields of a `LabelScale`; by default the name
     reach: float = 1.0  # largest size of scores that other parties' tables cover, in the loss's unit
     rate_factor: float = 1.0  # of the automatic learning rate

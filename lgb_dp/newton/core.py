@@ -489,7 +489,7 @@ class NewtonCore(Training):
         ).to_dict()
 
     def _shift(self, begun: Beginning, level: Level) -> Asking[NDArray[np.float64]]:
-        """The number to add to each score by all rows' sums; 0 where these change the later trees' scale."""
+        """The number to add to each output's scores by all rows' sums; 0 if these change the trees' scale."""
         question = Round(self.n_rounds + 1, ONE_LEAF, begun.prior, self.released, level.clip)
         cell = yield from self.releases.level_sums(question, self.random)
         sums = list(zip(cell.gradient[0].tolist(), cell.hessian[0].tolist(), strict=True))

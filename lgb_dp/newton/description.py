@@ -25,9 +25,7 @@ REPEATED = ("binary", "multiclass", "regression")
 SETTINGS = ("epsilon", "delta", "structure", "hessian_share", "gradient_clip", "subsample")
 """Settings of `NewtonBoost` that a run is repeated with, and its depth."""
 
-_PARAMS = {"objective", "lambda_l2", "num_class", "monotone_constraints", "learning_rate"}
-"""No threads: a forged file would name many."""
-
+_PARAMS = {"objective", "lambda_l2", "num_class", "monotone_constraints", "learning_rate"}  # no threads
 MAX_ROWS, _MAX_ROUNDS, _MAX_COSTS = 20_000_000, 1_000_000, 1_000_000
 _LARGEST, _MOST_REPEATED = 1e300, 8
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from threading import Event, Lock
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties import messages, protocol
@@ -21,7 +21,7 @@ from gbdt_parties.errors import (
     RunLostError,
     SessionLostError,
 )
-from gbdt_parties.messages import Message, Parts
+from gbdt_parties.messages import Message
 from gbdt_parties.traffic import Traffic
 
 ACTIVE = "active"
@@ -112,50 +112,42 @@ class Channel:
         and ProtocolError if the answer breaks the protocol.
         """
         with self._lock:
-            return self._ask(message, answer)
+            while True:
+                envelope = self._begun(message, is_alone=True)()
+                found, is_older = envelope.message, envelope.version < self._version
+                if not is_older or getattr(found, "code", None) != messages.NO_VERSION:
+                    return self._checked(found, message, answer)
+                self._version, self.next_number = envelope.version, self.next_number - 1
 
     def begin(self, message: Message, answer: type[M]) -> Callable[[], M]:
         """Send a request, also behind others that are not answered yet; what is given waits for the answer.
 
-        It must be called once, and soon; errors are those of `ask`.  No request is sent behind one that opens
-        a session.
+        It must be called once, and soon; errors are those of `ask`.  The first request of a session is asked.
         """
         with self._lock:
-            number, request = self._made(message)
-            self.next_number += 1
-            before, self._last = self._last, Event()
-            done = self._last
-            party: Any = self.party
-            # Not of a party that this one only stands in front of, to see all that is said.
-            begins = hasattr(type(party), "begin")
-            reply = party.begin(request) if begins else partial(party.handle, request)
+            wait = self._begun(message, is_alone=False)
+        return lambda: self._checked(wait().message, message, answer)
 
-        def finish() -> M:
+    def _begun(self, message: Message, is_alone: bool) -> Callable[[], messages.Envelope]:
+        """Send a request, alone or behind others; what is given waits for the answer."""
+        number, party = self.next_number, cast("Any", self.party)
+        made: Any = messages.write_parts(self.session, number, message, self._version)
+        self._traffic.count(self.sender, self.name, message, len(made))
+        request = made if getattr(party, "takes_parts", False) else bytes(made)
+        before, done = self._last, Event()
+        # A party that stands in front of another one, to see all that is said, has no such method.
+        begins = not is_alone and hasattr(type(party), "begin")
+        reply = party.begin(request) if begins else partial(party.handle, request)
+        self.next_number, self._last = number + 1, done
+
+        def wait() -> messages.Envelope:
             before.wait()
             try:
-                return self._checked(self._read(reply(), number).message, message, answer)
+                return self._read(reply(), number)
             finally:
                 done.set()
 
-        return finish
-
-    def _made(self, message: Message) -> tuple[int, bytes | Parts]:
-        """The next request and its number."""
-        request = messages.write_parts(self.session, self.next_number, message, self._version)
-        self._traffic.count(self.sender, self.name, message, len(request))
-        return self.next_number, request if getattr(self.party, "takes_parts", False) else bytes(request)
-
-    def _ask(self, message: Message, answer: type[M]) -> M:
-        number, request = self._made(message)
-        handle: Any = self.party.handle
-        envelope = self._read(handle(request), number)
-        found = envelope.message
-        is_later = isinstance(found, messages.Refusal) and found.code == messages.NO_VERSION
-        if is_later and envelope.version < self._version:
-            self._version = envelope.version
-            return self._ask(message, answer)
-        self.next_number += 1
-        return self._checked(found, message, answer)
+        return wait
 
     def _read(self, reply: bytes, number: int) -> messages.Envelope:
         """The answer to the request of a number."""
@@ -175,7 +167,7 @@ class Channel:
             raise kind(f"party {self.name!r} refuses: {quoted(found.reason)}")
         if not isinstance(found, answer):
             raise ProtocolError(
-                f"party {self.name!r} answered {type(message).__name__} with "
-                f"{type(found).__name__}, not {answer.__name__}"
+                f"party {self.name!r} answered {type(message).__name__} with {type(found).__name__}, "
+                f"not {answer.__name__}"
             )
         return found

@@ -2,8 +2,7 @@
 
 import xgboost
 
-from xgb_fed.boosting.params import Settings, without_vertical_only
-from xgb_fed.horizontal.common.model import TREE_PARAMETERS
+from xgb_fed.boosting.params import TREE_PARAMETERS, Settings, without_vertical_only
 
 
 def train_stock(params, X, y, num_boost_round, n_jobs=0):

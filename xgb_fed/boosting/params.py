@@ -55,6 +55,16 @@ _POISSON_STEP = 0.7
 """XGBoost's default of `max_delta_step` for ``count:poisson``, in hessians and in leaves."""
 GROW_POLICIES = ("depthwise", "lossguide")
 
+PENALTIES = ("reg_lambda", "reg_alpha", "gamma", "min_child_weight")
+"""Tree parameters that are in units of gradients and hessians."""
+
+TREE_PARAMETERS = (
+    *("max_depth", "learning_rate", "max_bin"),
+    *PENALTIES,
+    *("max_delta_step", "subsample", "colsample_bytree"),
+)
+"""Settings that stock XGBoost grows trees by."""
+
 VERTICAL_ONLY = (
     "tree_mode",
     "trees_per_party",

@@ -14,24 +14,10 @@ from xgboost.callback import TrainingCallback
 from gbdt_hosts.scikit_learn import KeywordParameters
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.traffic import Traffic
+from xgb_fed.boosting.params import TREE_PARAMETERS
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 
-TREE_PARAMETERS = (
-    "max_depth",
-    "learning_rate",
-    "max_bin",
-    "reg_lambda",
-    "reg_alpha",
-    "gamma",
-    "min_child_weight",
-    "max_delta_step",
-    "subsample",
-    "colsample_bytree",
-    "base_score",
-    "scale_pos_weight",
-    "eval_metric",
-    "random_state",
-)
+_HANDED_ON = (*TREE_PARAMETERS, "base_score", "scale_pos_weight", "eval_metric", "random_state")
 """Parameters of every estimator that are handed on to XGBoost's settings as they are."""
 
 
@@ -172,7 +158,7 @@ class FederatedXGBModel(KeywordParameters, BaseEstimator):
                 raise UnsupportedParameterError(
                     f"{name}={self._keywords[name]!r} is not supported; it follows from the labels"
                 )
-        own = {name: getattr(self, name) for name in (*TREE_PARAMETERS, *others)}
+        own = {name: getattr(self, name) for name in (*_HANDED_ON, *others)}
         return {**self._keywords, **own}
 
     def _forget(self) -> None:

@@ -38,6 +38,7 @@ class QuestionsOpened(Message, kind=217):
     """The answer: public numbers of the model, and how the rows are named."""
 
     n_first: Integer
+    """Features of the party with the labels."""
     label_bounds: Float64s
     n_rows: Annotated[int, "i", 1, MAX_ROWS]
     selection: Octets
@@ -51,6 +52,7 @@ class SetUp(Message, kind=218):
     """Asking party to the other: a message of the set-up of transfers."""
 
     stage: Integer
+    """From 0, which begins another session, to 2."""
     content: Octets
 
 

@@ -9,6 +9,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from itertools import chain
@@ -264,7 +265,7 @@ class RemoteParty:
             try:
                 while (answer := self._answer(sent)) is None:
                     with self._naming():
-                        connection.send_again()
+                        connection.send_again(sent)
                     if dog.fired:
                         # While there was no call to be given up; it does not fire again.
                         sent.call.end()
@@ -453,13 +454,11 @@ class ServerConnection:
             self.under_way.append(sent)
         return sent
 
-    def send_again(self) -> None:
-        """Send all requests again, by another call."""
+    def send_again(self, sent: Sent) -> None:
+        """Send a request by another call; those behind it follow in their turn."""
         with self._changed:
-            self._kept = None
-            call = self.call(self.under_way[0].party.timeout)
-            for sent in self.under_way:
-                sent.leave_by(call)
+            self._kept = None if self._kept is sent.call else self._kept
+            sent.leave_by(self.call(sent.party.timeout))
 
     @contextmanager
     def turn_of(self, sent: Sent) -> Iterator[None]:
@@ -498,19 +497,20 @@ class ServerConnection:
             channel.close()
 
 
+@dataclass(eq=False)
 class Sent:
     """A request of a party that is under way."""
 
-    def __init__(self, party: RemoteParty, request: bytes | Parts) -> None:
-        self.party, self._request = party, request
-        self.is_answered = False
-        self.feed: Callable[[], None] = lambda: None
-        self.call: Any = None
+    party: RemoteParty
+    request: bytes | Parts = field(repr=False)
+    is_answered: bool = False
+    feed: Callable[[], None] = lambda: None
+    call: Any = None
 
     def leave_by(self, call: KeptCall) -> None:
         """Send it by a call, behind what was sent before."""
         self.call = call
-        call.send(frames(self._request, self.party.row_sets, lambda: self.feed()))
+        call.send(frames(self.request, self.party.row_sets, lambda: self.feed()))
 
 
 class KeptCall:

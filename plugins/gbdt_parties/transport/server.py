@@ -186,9 +186,9 @@ class Server:
         self.tls = self._shown = tls
         self._former: tuple[bytes, ...] = ()
         self._callers = Callers(CALLS_EACH)
+        self._readers: set[str] = set()
         self.refusals = RefusalLog(logger, record=self._record_refusal)
         self.waiting: set[Any] = set()
-        self._reading: set[str] = set()
         self._may_wait, self._waiting_lock = True, Lock()
         self._workers, self._threads = _Threads("xgb_fed_work"), _Threads("xgb_fed_serve")
         self._make_threads()
@@ -288,20 +288,6 @@ class Server:
             yield from self._served(take, ahead, caller, context)
             take, has_more = ahead.take, self.has_next(ahead, context)
 
-    def _read_ahead(self, ahead: _Ahead, caller: Identity) -> None:
-        """Let a call's next request come in, unless one of another call of its caller does."""
-        with self._waiting_lock:
-            if caller.name in self._reading:
-                return
-            self._reading.add(caller.name)
-
-        def left(_: object) -> None:
-            with self._waiting_lock:
-                self._reading.discard(caller.name)
-
-        ahead.request = self._workers.submit(ahead.read)
-        ahead.request.add_done_callback(left)
-
     def has_next(self, ahead: _Ahead, context: Any) -> bool:
         """Wait until the first frame of a call's next request is there; whether it came.
 
@@ -330,7 +316,13 @@ class Server:
         try:
             # In one expression: the request lives as long as the work on it, not as the call.
             work = self._workers.submit(self._service.handle, caller, *self._received(take, caller, context))
-            self._read_ahead(ahead, caller)
+            # For one call of a caller at a time; another one ends, and the caller sends again what is left.
+            with self._waiting_lock:
+                is_alone = caller.name not in self._readers
+                self._readers.add(caller.name)
+            if is_alone:
+                ahead.request = self._workers.submit(ahead.read)
+                ahead.request.add_done_callback(lambda _: self._readers.discard(caller.name))
             yield from self._answered(work, caller, context)
         finally:
             # Also when the call was given up: grpc drops this generator then.
@@ -393,10 +385,7 @@ class Server:
 
 
 class _Ahead:
-    """A call's next request, which is `read` by another thread while the one before is answered.
-
-    `has_begun` says whether its first frame came, or none will.
-    """
+    """A call's next request; `has_begun` says, once it is known, whether its first frame came."""
 
     def __init__(self, received: Iterator[bytes], context: Any) -> None:
         self._received, self._context = received, context

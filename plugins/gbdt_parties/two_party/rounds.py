@@ -138,7 +138,6 @@ class PointSide(RoundSide):
         n_points = len(layout.positions)
         self._points = checked_numbers("points", points, layout.n_rows, n_points)
         super().__init__(session, layout, number, attempt, leaves, noise, nonce)
-        self._n_looked_up = 0
         pads = self._pads(False, b"lookup")
         self._lookup = LookupReceiver(pads, n_points, layout.n_outputs, layout.ring_bits)
 
@@ -150,7 +149,7 @@ class PointSide(RoundSide):
 
     def _corrections(self) -> Iterator[bytes]:
         for k, chunk in enumerate(self._layout.chunks if self._other_trees else ()):
-            if self._n_looked_up <= k:
+            if self.chosen[k] is not SPENT:
                 raise ProtocolError(f"corrections of rows {chunk.start} on are not due before their tables")
             rows = self.offered[k]
             self.offered[k] = SPENT
@@ -169,7 +168,6 @@ class PointSide(RoundSide):
             self._entries[chunk] = self._lookup.take(keys, chunk.start, self._points[chunk], view[:end])
             self._take_sums(parts, chunk, view[end:])
             self.chosen[k] = SPENT
-            self._n_looked_up += 1
         yield from self._hear_shares(self._own_trees)
         self._complete = TABLES
         yield from self._hear_shares(self._other_trees)

@@ -54,7 +54,7 @@ _HOLD_OUT = (
     "The model says nothing of its quality. Training with validation_fraction=0.1 measures it on held-out "
     "rows, within the same guarantee."
 )
-_REFITS, _LEADING, _MOST_WORK, _TINY = 8, 6, 5e7, 1e-9
+_REFITS, _LEADING, _MOST_WORK = 8, 6, 5e7
 """Repeated runs, effects that are drawn, and rows times trees and columns of a run: a minute or two."""
 
 _NOISE = (
@@ -127,9 +127,8 @@ def _signed(path: Path) -> str:
     signatures = path.with_suffix(SIGNATURES)
     if path.suffix not in (".json", ".txt") or not signatures.exists():
         return _UNSIGNED
-    end, _ = signed_end(signatures)
-    of_all = f"{len(end.signers)} of {len(end.roster.names)} parties"
-    return f"Signed by {of_all}: veilboost inspect {signatures.name} has their certificates."
+    end = signed_end(signatures)[0]
+    return f"Signed by {len(end.signers)} of {len(end.roster.names)} parties; veilboost inspect names them."
 
 
 def _quality(path: Path, statement: Statement, figures: Markup) -> Iterator[Markup]:
@@ -180,26 +179,25 @@ def _beside_noise(path: Path) -> Iterator[Markup]:
     except (PrivateTrainingError, ArithmeticError, ValueError) as error:  # it may be somebody else's model
         yield tag("p", f"Importances and effects are not shown: {error}.")
         return
-    whole, bars = max(float(found.gain.sum()), _TINY), []
+    gain, floor = (np.nan_to_num(one, posinf=0.0).clip(0.0) for one in (found.gain, found.floor))
+    whole, bars = float(gain.sum()) or 1.0, []
     for f in most:
-        share, floor, is_above = found.gain[f] / whole, found.floor[f] / whole, found.stands_out[f]
-        bar = marked_bar(share, floor, "used" if is_above else "noise")
-        words = f"{share:.1%}" if is_above else f"{share:.1%}, {NOT_DISTINGUISHABLE}"
+        bar = marked_bar(gain[f] / whole, floor[f] / whole, "used" if found.stands_out[f] else "noise")
+        words = f"{gain[f] / whole:.1%}" + f", {NOT_DISTINGUISHABLE}" * (not found.stands_out[f])
         bars.append((quoted(found.features[f]), bar, words))
     yield from (Markup(html_bars(bars)), tag("p", _NOISE))
     for name, one in drawn.items():
-        for k, (effect, reach) in enumerate(
-            zip(one.effect.T.tolist(), (Z * one.std.T).tolist(), strict=True)
-        ):
-            title = f"Effect of {quoted(name)}" + f" on class {k}" * (bootstrap.n_outputs > 1)
-            values = one.labels or one.values.tolist()
-            triples = list(zip(values, effect, reach, strict=True))
+        for k in range(bootstrap.n_outputs):
+            yield tag(
+                "h3", title := f"Effect of {quoted(name)}" + f" on class {k}" * (bootstrap.n_outputs > 1)
+            )
+            numbers = one.effect[:, k].tolist(), (Z * one.std[:, k]).tolist()
             if one.labels:
-                picture = table({"value": v, "effect": f"{e:+.3f} ± {r:.3f}"} for v, e, r in triples)
+                rows = zip(one.labels, *numbers, strict=True)
+                yield table({"value": v, "effect": f"{e:+.3f} ± {r:.3f}"} for v, e, r in rows)
             else:
-                ends = f"{values[0]:.4g}", f"{values[-1]:.4g}"
-                picture = chart(f"{title}, with its band", triples, ends)
-            yield from (tag("h3", title), picture)
+                ends, points = one.values[[0, -1]], list(zip(one.values.tolist(), *numbers, strict=True))
+                yield chart(f"{title}, with its band", points, (f"{ends[0]:.4g}", f"{ends[1]:.4g}"))
 
 
 def _counted(sent: Rows) -> Markup:

@@ -25,23 +25,6 @@ from xgb_fed.boosting.params import Settings, without_vertical_only
 from xgb_fed.horizontal.common.introductions import MAX_TEXT
 from xgb_fed.horizontal.common.messages import Trees
 
-TREE_PARAMETERS = (
-    "max_depth",
-    "learning_rate",
-    "max_bin",
-    "reg_lambda",
-    "reg_alpha",
-    "gamma",
-    "min_child_weight",
-    "max_delta_step",
-    "subsample",
-    "colsample_bytree",
-)
-"""Settings that stock XGBoost grows trees by."""
-
-PENALTIES = ("reg_lambda", "reg_alpha", "gamma", "min_child_weight")
-"""Tree parameters that are in units of gradients and hessians."""
-
 
 def read_rows(X: Any, argument: str) -> tuple[Any, list[str]]:
     """Rows as a dense float32 or sorted CSR matrix, and column names if any; errors as `read_columns`."""

@@ -14,9 +14,9 @@ from gbdt_hosts.xgboost.boosting import NativeTreeGrower, read_tree, write_tree
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import Room
 from xgb_fed.boosting.objectives import XGBoostObjective
-from xgb_fed.boosting.params import Settings
+from xgb_fed.boosting.params import PENALTIES, TREE_PARAMETERS, Settings
 from xgb_fed.horizontal.common.messages import OpenHorizontal, Trees
-from xgb_fed.horizontal.common.model import PENALTIES, TREE_PARAMETERS, SharedTrees, add_round
+from xgb_fed.horizontal.common.model import SharedTrees, add_round
 from xgb_fed.horizontal.common.row_groups import RowGroups
 from xgb_fed.horizontal.simfl.journal import RunJournal, RunStart
 from xgb_fed.horizontal.simfl.lsh import TIE_DRAWS
