@@ -374,7 +374,7 @@ def searched(name: str, fault: str, outside: str, seconds: float) -> Iterator[Li
         crashes = [path for path in Path(folder).iterdir() if path.is_file()]
         if child.returncode:
             raised = [
-                line for line in child.stdout.splitlines() if re.match(r"[\w.]*(Error|Exception)\b", line)
+                line for line in child.stdout.splitlines() if re.match(r"[\w.]*([Ee]rror|Exception)\b", line)
             ]
             seen += f", {raised[-1][:100] if raised else child.stderr[-200:]!r}"
             seen += "".join(f", {path.read_bytes()[:2000].hex()}" for path in crashes)

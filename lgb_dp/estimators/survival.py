@@ -203,13 +203,18 @@ class DPLGBMSurvival(OfTimes, DPLGBMRegressor):
         ArgumentTypeError, BudgetExceededError, InvalidArgumentError, UnsupportedParameterError
             Naming what is not accepted, before anything is released.
         """
-        for name in ("eval_set", "eval_X", "eval_metric"):
-            if given[name] is not None:
-                raise UnsupportedParameterError(f"{name} is not supported: {NO_METRICS_OF_TIMES}")
+        refuse_metrics(given)
         if label_bounds is None:
             raise InvalidArgumentError("label_bounds must be given: times read from private rows would leak")
         self._fit(X, checked_times(y), 1, checked_times, {**given, "label_bounds": label_bounds})
         return self
+
+
+def refuse_metrics(given: Mapping[str, Any]) -> None:
+    """Refuse arguments of a fit that ask for metrics of times."""
+    for name in ("eval_set", "eval_X", "eval_metric"):
+        if given.get(name) is not None:
+            raise UnsupportedParameterError(f"{name} is not supported: {NO_METRICS_OF_TIMES}")
 
 
 def checked_times(y: Any) -> NDArray[Any]:

@@ -12,7 +12,7 @@ except ImportError:
 if not _is_new:
     raise MissingDependencyError("lgb_dp.spark needs PySpark 4 and pyarrow: pip install 'veilboost[spark]'")
 
-from lgb_dp.spark.estimators import SparkDPLGBMClassifier, SparkDPLGBMRegressor
+from lgb_dp.spark.estimators import SparkDPLGBMClassifier, SparkDPLGBMRegressor, SparkDPLGBMSurvival
 from lgb_dp.spark.rows import SparkTable
 
-__all__ = ["SparkDPLGBMClassifier", "SparkDPLGBMRegressor", "SparkTable"]
+__all__ = ["SparkDPLGBMClassifier", "SparkDPLGBMRegressor", "SparkDPLGBMSurvival", "SparkTable"]

@@ -21,6 +21,7 @@ from gbdt_commons.errors import VeilboostError
 from gbdt_kernels.trees import DenseCodes, by_columns, row_tags
 from lgb_dp.data.groups import taken
 from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.losses.times import TIMES, times_of
 from lgb_dp.newton.releases.leaf_sums import LocalLeafSums
 from lgb_dp.newton.releases.partitions import BinnedPartition, RowRules, read_partition, training_rows
 from lgb_dp.newton.releases.trees import Round
@@ -37,23 +38,27 @@ ROWS_OF_BLOCK = 2**18
 class FrameColumns:
     """Places of features, label, weight and groups among the columns of a batch.
 
-    Features have names, or are a matrix in one column.
+    Features have names, or are a matrix in one column.  Times are labels in two columns.
     """
 
     n_features: int
     names: tuple[str, ...] | None
     has_weight: bool
     has_groups: bool
+    are_times: bool = False
 
     def taken(self, table: pa.Table) -> tuple[Any, ...]:
         """The arguments of `read_partition`."""
         X, width = features(table, self.names, self.n_features), len(self.names or (0,))
         others = [table.column(k) for k in range(width, table.num_columns)]
-        weight = others[1] if self.has_weight else None
+        label = others.pop(0)
+        if self.are_times:
+            label = times_of(label.to_numpy(), others.pop(0).to_numpy())
+        weight = others[0] if self.has_weight else None
         groups = others[-1] if self.has_groups else None
         if groups is not None and groups.null_count:
             raise InvalidArgumentError("groupsCol holds null: a missing group could be any person's")
-        return X, others[0], weight, groups
+        return X, label, weight, groups
 
 
 def features(table: pa.Table, names: Sequence[str] | None, n_features: int) -> Any:
@@ -139,8 +144,10 @@ def _row_words(binned: BinnedPartition, salt: int) -> NDArray[np.uint64]:
     """A word for each row, of all that it holds; the sum modulo 2^64 is the same in any order."""
     words = row_tags(by_columns(binned.codes, 1), salt, 1)
     for values in (binned.label, binned.weight, binned.group):
-        if values is not None:
-            words = words + np.ascontiguousarray(values).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        if values is None:
+            continue
+        for number in np.ascontiguousarray(values).view(np.uint64).reshape(len(words), -1).T:  # two of times
+            words = words + number * np.uint64(0x9E3779B97F4A7C15)
             words = (words ^ (words >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
             words ^= words >> np.uint64(29)
     return words
@@ -221,9 +228,10 @@ def _plain(value: Any) -> Any:
 
 def _rows(block: Mapping[str, Any], rules: RowRules, last: int) -> LocalLeafSums:
     """The rows of a block, after the released trees up to number `last`."""
-    n_rows = len(block["label"]) // 8
+    n_rows = len(block["weight"]) // 4
     codes = DenseCodes(np.frombuffer(block["codes"], dtype=np.uint8).reshape(n_rows, -1))
-    label: NDArray[np.float64] = np.frombuffer(block["label"], dtype=np.float64)
+    kind = TIMES if rules.scale.entry.labels_are_times else np.float64
+    label: NDArray[Any] = np.frombuffer(block["label"], dtype=kind)
     weight: NDArray[np.int32] = np.frombuffer(block["weight"], dtype=np.int32)
     held = None
     if rules.hold_out is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,9 +21,11 @@ from lgb_dp.checks import POSITIVE, checked_number, checked_numbers
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.estimators.base import DPLGBMModel
 from lgb_dp.estimators.habits import ON_SPARK, SparkFitArguments, refuses_habits
 from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
 from lgb_dp.estimators.on_workers import OnWorkers
+from lgb_dp.estimators.survival import DPLGBMSurvival, refuse_metrics
 from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.spark.predicting import with_predictions
 from lgb_dp.spark.rows import TIMEOUT, SparkRows, check_frame
@@ -35,7 +38,7 @@ _Model = TypeVar("_Model", bound="_OnSpark")
 
 
 class _OnSpark(OnWorkers):
-    """Base of both Spark estimators.
+    """Base of the Spark estimators.
 
     Parameters
     ----------
@@ -64,7 +67,7 @@ class _OnSpark(OnWorkers):
         epsilon: float = 1.0,
         *,
         featuresCol: str | Sequence[str] = "features",
-        labelCol: str = "label",
+        labelCol: str | Sequence[str] = "label",
         weightCol: str | None = None,
         groupsCol: str | None = None,
         predictionCol: str = "prediction",
@@ -92,6 +95,10 @@ class _OnSpark(OnWorkers):
     def _roles(self) -> dict[str, Any]:
         """Columns to train on, by the arguments that name them."""
         names = ("featuresCol", "labelCol", "weightCol", "groupsCol")
+        if isinstance(self.labelCol, str) == isinstance(self, DPLGBMSurvival):
+            raise InvalidArgumentError(
+                f"labelCol={self.labelCol!r} must be a column's name, or two names for times to events"
+            )
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def _fitted(
@@ -143,8 +150,11 @@ class _OnSpark(OnWorkers):
     def _transformed(self, df: Any, outputs: Mapping[str, str]) -> Any:
         check_is_fitted(self, "booster_")
         check_frame(df, {"featuresCol": self.featuresCol})
-        kind = DPLGBMClassifier if isinstance(self, DPLGBMClassifier) else DPLGBMRegressor
-        return with_predictions(df, self._as_local(kind), self.featuresCol, outputs)
+        return with_predictions(df, self.to_local(), self.featuresCol, outputs)
+
+    @abstractmethod
+    def to_local(self) -> DPLGBMModel:
+        """The same model as an estimator of one process."""
 
 
 @inherits_parameters()
@@ -284,3 +294,54 @@ class SparkDPLGBMRegressor(_OnSpark, DPLGBMRegressor):
     def to_local(self) -> DPLGBMRegressor:
         """The same model as an estimator of one process."""
         return self._as_local(DPLGBMRegressor)
+
+
+@inherits_parameters()
+class SparkDPLGBMSurvival(SparkDPLGBMRegressor, DPLGBMSurvival):
+    """Differentially private time to an event on a Spark data frame, observed or censored.
+
+    Parameters
+    ----------
+    labelCol : (str, str)
+        Columns of the times after and by which the event came, as for `DPLGBMSurvival.fit`.
+    """
+
+    def __init__(
+        self, epsilon: float = 1.0, *, labelCol: Sequence[str] = ("lower", "upper"), **others: Any
+    ) -> None:
+        super().__init__(epsilon, labelCol=labelCol, **others)
+
+    @refuses_habits(ON_SPARK, given=SparkFitArguments)
+    def fit(  # type: ignore[override]
+        self, df: Any, *, label_bounds: tuple[float, float] | None = None, **given: Unpack[SparkFitArguments]
+    ) -> SparkDPLGBMSurvival:
+        """Train.
+
+        Parameters
+        ----------
+        df : pyspark.sql.DataFrame
+        label_bounds : (low, high)
+            Public times, as for `DPLGBMSurvival.fit`.
+        **given : object
+            As for `SparkDPLGBMRegressor.fit`; evaluation sets are refused, as by `DPLGBMSurvival.fit`.
+
+        Returns
+        -------
+        SparkDPLGBMSurvival
+            A fitted copy; this estimator stays as it is.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
+            Before a budget is touched.
+        ClusterError
+            As for `SparkDPLGBMRegressor.fit`.
+        """
+        refuse_metrics(given)
+        model = super().fit(df, label_bounds=label_bounds, **given)
+        assert isinstance(model, SparkDPLGBMSurvival)
+        return model
+
+    def to_local(self) -> DPLGBMSurvival:
+        """The same model as an estimator of one process."""
+        return self._as_local(DPLGBMSurvival)

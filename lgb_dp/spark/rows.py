@@ -24,6 +24,9 @@ from lgb_dp.spark.leaf_sums import SparkLeafSums
 TIMEOUT = 3600.0
 """Seconds."""
 
+_OF_ROWS = {"weightCol": "weight_bound", "groupsCol": "rows_per_group"}
+"""Columns that need a public bound."""
+
 
 def check_frame(frame: Any, columns: Mapping[str, Any]) -> None:
     """Raise unless something is a Spark data frame with the columns that arguments name."""
@@ -37,6 +40,9 @@ def check_frame(frame: Any, columns: Mapping[str, Any]) -> None:
             "df cannot be read: its session was stopped, or its server is lost; read it in a new session"
         ) from None
     names = [(argument, name) for argument, given in columns.items() for name in _names(argument, given)]
+    label = columns.get("labelCol", "")
+    if not isinstance(label, str) and len(label) != 2:
+        raise InvalidArgumentError(f"labelCol={label!r} must be a column's name, or two of bounds of times")
     for place, (argument, name) in enumerate(names):
         if known.count(name) != 1:
             raise InvalidArgumentError(
@@ -106,17 +112,19 @@ class SparkRows(RowsElsewhere):
         n_threads: int,
         timeout: float,
     ) -> None:
-        for argument, given in (("weight_bound", "weightCol"), ("rows_per_group", "groupsCol")):
+        for given, argument in _OF_ROWS.items():
             if (declarations.get(argument) is None) != (given not in roles):
                 raise InvalidArgumentError(
                     f"{argument}={declarations.get(argument)!r} and {given}={roles.get(given)!r} must be "
                     "given together"
                 )
-        features, others = roles["featuresCol"], [n for k, n in roles.items() if k != "featuresCol"]
+        features, label = roles["featuresCol"], roles["labelCol"]
+        are_times = not isinstance(label, str)
+        others = [*(label if are_times else [label]), *(roles[name] for name in _OF_ROWS if name in roles)]
         width = width_of(frame, features, declarations.get("bounds"))
         self.n_features = width
         names = None if isinstance(features, str) else tuple(features)
-        self._columns = FrameColumns(width, names, "weightCol" in roles, "groupsCol" in roles)
+        self._columns = FrameColumns(width, names, "weightCol" in roles, "groupsCol" in roles, are_times)
         taken = numbered([*feature_columns(frame, features), *map(column, others)])
         self._frame = frame.select(*taken)
         self._timeout, self._sums = timeout, list[SparkLeafSums]()
@@ -158,7 +166,7 @@ class SparkTable(TableElsewhere):
     ----------
     df : pyspark.sql.DataFrame
     featuresCol, labelCol, weightCol, groupsCol, timeout
-        As for `SparkDPLGBMClassifier`; labels are numbers.
+        As for `SparkDPLGBMClassifier`; labels are numbers, or times as for `SparkDPLGBMSurvival`.
 
     Raises
     ------
@@ -171,12 +179,12 @@ class SparkTable(TableElsewhere):
         df: Any,
         *,
         featuresCol: str | Sequence[str] = "features",
-        labelCol: str = "label",
+        labelCol: str | Sequence[str] = "label",
         weightCol: str | None = None,
         groupsCol: str | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        given = {
+        given: dict[str, Any] = {
             "featuresCol": featuresCol,
             "labelCol": labelCol,
             "weightCol": weightCol,

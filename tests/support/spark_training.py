@@ -32,7 +32,12 @@ from lgb_dp.data.bins import public_bins  # noqa: E402
 from lgb_dp.losses.labels import LabelScale  # noqa: E402
 from lgb_dp.losses.loss import NewtonLoss  # noqa: E402
 from lgb_dp.newton.releases.partitions import RowRules  # noqa: E402
-from lgb_dp.spark import SparkDPLGBMClassifier, SparkDPLGBMRegressor, blocks  # noqa: E402, F401
+from lgb_dp.spark import (  # noqa: E402
+    SparkDPLGBMClassifier,
+    SparkDPLGBMRegressor,  # noqa: F401
+    SparkDPLGBMSurvival,  # noqa: F401
+    blocks,
+)
 from lgb_dp.spark.jobs import Jobs  # noqa: E402, F401
 from lgb_dp.spark.training import NewtonBoostInRounds  # noqa: E402
 from small_training import binary_data  # noqa: E402

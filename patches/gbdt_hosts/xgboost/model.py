@@ -51,15 +51,46 @@ def booster_from_json(text: str) -> xgboost.Booster:
     `ValueError` if it is no JSON, nested more than `MAX_NESTING` deep, or no model; `RecursionError` if
     Python's parser has refused it for its brackets.
     """
-    level: list[Any] = [[json.loads(text)]]
+    model = json.loads(text)
+    level: list[Any] = [[model]]
     for _ in range(MAX_NESTING + 1):
         holders = (one.values() if isinstance(one, dict) else one for one in level)
         level = [inner for one in holders for inner in one if isinstance(inner, (dict, list))]
     if level:
         raise ValueError(f"a model is nested more than {MAX_NESTING} deep")
+    _check_lists(model)
     booster = xgboost.Booster()
     booster.load_model(bytearray(text.encode()))
     return booster
+
+
+_OF_NODES = (
+    "left_children",
+    "right_children",
+    "parents",
+    "split_indices",
+    "split_conditions",
+    "default_left",
+)
+
+
+def _check_lists(model: Any) -> None:
+    """`ValueError` unless each tree's lists are as long as it says: XGBoost reads behind their ends."""
+    try:
+        grown = model["learner"]["gradient_booster"]
+        trees = grown.get("gbtree", grown)["model"]["trees"]
+    except (LookupError, TypeError, AttributeError):
+        return  # no trees: XGBoost's own errors say so
+    try:
+        for tree in trees:
+            n, n_values = (int(tree["tree_param"][name]) for name in ("num_nodes", "size_leaf_vector"))
+            is_whole = all(len(tree[name]) == n for name in _OF_NODES)
+            if not is_whole or len(tree["base_weights"]) != n * max(n_values, 1):
+                raise ValueError("a tree's lists are not as long as it says")
+            if any(not -1 <= child < n for name in _OF_NODES[:2] for child in tree[name]):
+                raise ValueError("a tree's children are not among its nodes")
+    except (LookupError, TypeError):
+        raise ValueError("a tree lacks a list") from None
 
 
 _TREES = "trees, each written by itself"

@@ -198,3 +198,27 @@ def test_other_infinite_thresholds_are_no_splits(threshold, default_left, tmp_pa
     splits.save(tmp_path / "a.json")
     with pytest.raises(xgb_fed.CorruptDataError):
         Splits.load(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tree_param", {"num_nodes": "3", "size_leaf_vector": "2"}),
+        ("tree_param", {"num_nodes": "9", "size_leaf_vector": "1"}),
+        ("left_children", [7, -1, -1]),
+        ("split_indices", [0]),
+        ("parents", None),
+    ],
+)
+def test_a_tree_whose_lists_are_of_other_lengths_is_refused_before_xgboost_reads_it(name, value):
+    """XGBoost itself would read behind their ends, which ends the process."""
+    rows = np.arange(20.0)[:, None]
+    booster = xgboost.train({"max_depth": 1}, xgboost.DMatrix(rows, rows[:, 0] > 9), 1)
+    content = json.loads(as_json(booster))
+    tree = content["learner"]["gradient_booster"]["model"]["trees"][0]
+    assert len(tree["left_children"]) == 3
+    tree[name] = value
+    with pytest.raises(ValueError, match="tree"):
+        booster_from_json(json.dumps(content))
+    tree.update(json.loads(as_json(booster))["learner"]["gradient_booster"]["model"]["trees"][0])
+    assert booster_from_json(json.dumps(content)).num_boosted_rounds() == 1

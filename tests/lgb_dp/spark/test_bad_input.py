@@ -22,6 +22,8 @@ REFUSED = [
     ({"featuresCol": "lists"}, {"bounds": ([0] * 3, [1] * 3)}, "arrays of 3 numbers"),
     ({"labelCol": "gap", "label_overflow": "raise"}, {}, "partition 0: label"),
     ({"labelCol": "many", "label_overflow": "raise"}, {"classes": None}, "partition 0: label"),
+    ({"labelCol": ["label", "gap"]}, {}, r"labelCol=\['label', 'gap'\]"),
+    ({"labelCol": ["label"]}, {}, r"labelCol=\['label'\]"),
     ({"weightCol": "label"}, {}, "weightCol='label' is named twice"),
     ({"weightCol": "gap"}, {}, "weight_bound=None"),
     ({"groupsCol": "gap"}, {"rows_per_group": 1}, "groupsCol='gap'"),

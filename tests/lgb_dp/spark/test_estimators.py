@@ -15,6 +15,7 @@ from spark_training import (
     PUBLIC,
     SETTINGS,
     SparkDPLGBMRegressor,
+    SparkDPLGBMSurvival,
     X,
     Y,
     classifier,
@@ -97,6 +98,28 @@ def test_vectors_of_one_column_are_the_features(spark):
     values = np.stack([vector.toArray() for vector in told["features"]])
     np.testing.assert_array_equal(told["prediction"], model.to_local().predict(values))
     assert list(told) == ["e", "features", "prediction"]
+
+
+def test_times_of_two_columns_train_as_in_one_process(spark):
+    time = np.exp(X[:, 0])
+    times = pd.DataFrame({"lower": time, "upper": np.where(Y > 0, time, np.inf)})
+    times.loc[:9, "lower"], times.loc[10:19, "upper"] = 0.0, np.nan
+    data = dataset(FRAME[NAMES], times, bounds=(-3, 3), label_bounds=(0.5, 8.0))
+    one = trained({"objective": lgb_dp.AFT("normal")}, data)
+    df = in_parts(spark, 4, pd.concat([FRAME[NAMES], times], axis=1))
+    settings = {"featuresCol": NAMES, "trees_per_round": 3, **SETTINGS}
+    estimator = SparkDPLGBMSurvival(20.0, delta=1e-5, distribution="normal", **settings)
+    model = estimator.fit(df, bounds=(-3, 3), label_bounds=(0.5, 8.0))
+    assert model.booster_.model_to_string() == one.model_to_string()
+    told = model.transform(df).toPandas()
+    np.testing.assert_array_equal(told["prediction"], model.to_local().predict(told[NAMES]))
+    for name, settings, given in (
+        ("label_bounds", {}, {}),
+        ("eval_metric", {}, {"eval_metric": "auc"}),
+        ("labelCol='lower'", {"labelCol": "lower"}, {"label_bounds": (0.5, 8.0)}),
+    ):
+        with pytest.raises(lgb_dp.PrivateTrainingError, match=name):
+            SparkDPLGBMSurvival(20.0, featuresCol=NAMES, **settings).fit(df, bounds=(-3, 3), **given)
 
 
 def test_public_rows_are_evaluated_here(spark):
