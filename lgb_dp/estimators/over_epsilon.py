@@ -16,11 +16,13 @@ from lgb_dp.accounting.plotting import axes_of
 from lgb_dp.checks import POSITIVE, checked_choice, checked_flag, checked_integer, checked_number
 from lgb_dp.errors import ArgumentTypeError, BudgetExceededError, InvalidArgumentError
 from lgb_dp.estimators.base import DPLGBMModel
+from lgb_dp.estimators.survival import DPLGBMSurvival
 from lgb_dp.evaluation.intervals import Estimate
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 _OF_TARGETS, _OF_SEVERAL = ("RMSE", "MAE", "bias", "R²"), ("accuracy", "log-loss")
 _OF_TWO = ("AUC", *_OF_SEVERAL, "Brier score", "positives")
+_OF_TIMES = ("concordance", "events")
 
 
 def utility(
@@ -126,7 +128,8 @@ def plot_utility(
     if not isinstance(results, Mapping):
         if metric is not None and not any(name in how for name in ("eval_set", "eval_X")):
             of_classes = _OF_TWO if len(how.get("classes") or "01") == 2 else _OF_SEVERAL
-            checked_choice("metric", metric, of_classes if is_classifier(results) else _OF_TARGETS)
+            of_numbers = _OF_TIMES if isinstance(results, DPLGBMSurvival) else _OF_TARGETS
+            checked_choice("metric", metric, of_classes if is_classifier(results) else of_numbers)
         elif metric is not None:
             how, metric = how | {"eval_metric": metric}, None
         results = {type(results).__name__: utility(results, X, y, **how)}
@@ -137,7 +140,8 @@ def plot_utility(
     for name, by_epsilon in results.items():
         epsilons, fits = sorted(by_epsilon), [by_epsilon[one] for one in sorted(by_epsilon)]
         if isinstance(figures := fits[0][0], Mapping):
-            usual = next((one for one in ("AUC", "accuracy", "RMSE") if one in figures), next(iter(figures)))
+            first = ("AUC", "accuracy", "RMSE", "concordance")
+            usual = next((one for one in first if one in figures), next(iter(figures)))
             metric = checked_choice("metric", metric or usual, tuple(figures))
             fits = [[figures[metric] for figures in one] for one in fits]
         middle, low, high = np.transpose([_band(one) for one in fits])

@@ -31,7 +31,7 @@ def counts_on_grid(
     target = np.clip(target, grid[0], grid[-1])
     left = np.clip(np.searchsorted(grid, target, side="right") - 1, 0, len(grid) - 2)
     share = (target - grid[left]) / (grid[left + 1] - grid[left])
-    right_steps = np.floor(np.clip(share, 0.0, 1.0) * steps)
+    right_steps = np.floor(np.fmax(np.clip(share, 0.0, 1.0), 0.0) * steps)  # NaN is 0
     # Sums of integers below 2^53, which float64 adds up exactly.
     of_left = np.bincount(left, (steps - right_steps) * weight, len(grid))
     of_right = np.bincount(left + 1, right_steps * weight, len(grid))

@@ -234,8 +234,12 @@ def survival_loss(
             f"gradient_clip must be 'auto' for objective={scale.objective!r}, got {gradient_clip}: "
             "its gradients have a bound of their own"
         )
-    law = scale.objective.removeprefix("aft_")
-    return SurvivalLoss(law, scale.of_objective[OWN_SCALE], scale.low / scale.high, hessian_share)
+    law, low = scale.objective.removeprefix("aft_"), scale.low / scale.high
+    if not low:  # whose logarithm would make counts of rows unbounded
+        raise InvalidArgumentError(
+            f"label_bounds = ({scale.low:g}, {scale.high:g}) are too far apart for {scale.objective!r}"
+        )
+    return SurvivalLoss(law, scale.of_objective[OWN_SCALE], low, hessian_share)
 
 
 OWN_SCALE = "aft_loss_distribution_scale"

@@ -112,7 +112,8 @@ class HeldOutTable:
         likely = likely_scores(grid, counts[0], std, made_up)
         n_held = releases.n_rows * self._share / (1 - self._share) / max(len(groups.names), 1)
         if are_times:
-            n_bins = int(np.clip(n_held * releases.mu / (N_TIMES * _ROWS_OVER_STD), 4, MAX_BINS))
+            most = min(MAX_BINS, MAX_CELLS // ((2 * N_TIMES + 1) * max(len(groups.names), 1)))
+            n_bins = int(np.clip(n_held * releases.mu / (N_TIMES * _ROWS_OVER_STD), 4, most))
             edges = np.unique(np.quantile(likely, np.arange(1, n_bins) / n_bins))
             counts, std = yield from released(1, "scores, times", edges, len(edges) + 1, -1)
             times = time_edges(scale.low, scale.high)

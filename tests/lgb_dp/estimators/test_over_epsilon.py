@@ -138,3 +138,14 @@ def test_the_picture_shows_every_method_with_its_band():
         lgb_dp.plot_utility({"a": found}, metric="profit")
     with pytest.raises(ValueError, match="results"):
         lgb_dp.plot_utility({})
+
+
+def test_times_have_figures_of_their_own_and_no_others_are_paid_for():
+    budget, how = lgb_dp.Budget(9.0, 1e-4), {**HOW, "label_bounds": (0.01, 100)}
+    model, times = lgb_dp.DPLGBMSurvival(n_estimators=2), np.exp(np.column_stack([X[:, 0]] * 2))
+    with pytest.raises(ValueError, match="metric"):
+        lgb_dp.plot_utility(model, X, times, metric="RMSE", budget=budget, **how)
+    assert not budget.charges
+    for metric in (None, "concordance"):
+        ax = lgb_dp.plot_utility(model, X, times, metric=metric, public=True, **how)
+        assert ax.get_ylabel() == "concordance"

@@ -26,6 +26,12 @@ def loss(law, share=0.0, scale=0.0):
     return loss_of(LabelScale(f"aft_{law}", 1, 0.5, 40.0, 1.0, {OWN_SCALE: scale}), None, share, 1.0)
 
 
+@pytest.mark.parametrize("low", [1e-300, 2.3e-308])
+def test_bounds_whose_ratio_vanishes_are_refused(low):
+    with pytest.raises(InvalidArgumentError, match="label_bounds"):
+        loss_of(LabelScale("aft_normal", 1, low, 1e100, 1.0, {OWN_SCALE: 0.0}), None, 0.0, 1.0)
+
+
 def targets(lower, upper):
     target = np.empty(len(lower), dtype=TIMES)
     target["lower"], target["upper"] = lower, upper

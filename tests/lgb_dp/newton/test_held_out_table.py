@@ -14,6 +14,7 @@ from sklearn.metrics import confusion_matrix, log_loss, r2_score, roc_auc_score
 import lgb_dp
 from gbdt_kernels.concordance import concordance
 from lgb_dp.accounting.gaussian import gaussian_mu
+from lgb_dp.evaluation.several_classes import MAX_CELLS
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.mechanisms.noise import observed
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -387,3 +388,12 @@ def test_bins_of_scores_are_apart_at_zero(n_bins, scores):
     cells = np.searchsorted(edges, points)
     assert (np.diff(points, axis=1) >= 0).all()
     assert cells.min() >= 0
+
+
+def test_times_of_many_groups_have_no_more_cells_than_parties_reserve():
+    rows = np.column_stack([np.arange(3000.0) % 250, X[:, 0]])
+    given = {"bounds": (-5, 5), "categories": {0: list(range(250))}, "label_bounds": (0.1, 10)}
+    model = lgb_dp.DPLGBMSurvival(np.inf, n_estimators=2, max_depth=1, validation_fraction=0.5, by=0)
+    with pytest.warns(lgb_dp.NotPrivateWarning):
+        model.fit(rows, np.column_stack([1.0 + Y, 1.0 + Y]), **given)
+    assert sum(one.counts.size for one in model.evaluation_.groups.values()) <= MAX_CELLS
