@@ -149,7 +149,7 @@ def test_a_request_behind_one_that_failed_is_not_sent_again(monkeypatch):
         first, *others = [party.begin(request) for request in (b"1", b"2", b"3")]
         assert first() == b"1"
         for answer in others:
-            with pytest.raises(ProtocolError, match="'bank'.*ended"):
+            with pytest.raises(ProtocolError, match=r"'bank'.*ended"):
                 answer()
     assert came == [b"1", b"2"]
 
