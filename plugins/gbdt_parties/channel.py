@@ -141,8 +141,8 @@ class Channel:
         self.next_number, self._last = number + 1, done
 
         def wait() -> messages.Envelope:
-            before.wait()
             try:
+                before.wait()
                 return self._read(reply(), number)
             finally:
                 done.set()

@@ -1,4 +1,5 @@
 import os
+import signal
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Thread
@@ -102,6 +103,33 @@ def test_answers_to_requests_that_were_sent_before_come_in_their_order():
     assert asked == [0, 1, 2]
     channel.ask(messages.Finish(), messages.Done)
     assert asked[3] == 3
+
+
+def test_a_request_that_is_interrupted_before_its_turn_keeps_no_later_one_waiting():
+    class Answers:
+        name = "bank"
+
+        def handle(self, request):
+            return messages.write(*messages.address(request), messages.Done())
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    channel = Channel(Answers(), b"s" * 16, Traffic())
+    first = channel.begin(messages.Finish(), messages.Done)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            channel.ask(messages.Finish(), messages.Done)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    first()
+    found = []
+    later = Thread(target=lambda: found.append(channel.ask(messages.Finish(), messages.Done)), daemon=True)
+    later.start()
+    later.join(20)
+    assert len(found) == 1
 
 
 def test_a_model_is_its_owners_only(tmp_path):

@@ -539,7 +539,8 @@ class KeptCall:
         self._requests.put(request)
 
     def end(self) -> None:
-        """End the call, answered or not."""
+        """End the call, answered or not: what was sent behind is not sent again."""
+        self.is_kept = False
         self.rpc.cancel()
 
     def _frames(self) -> Iterator[bytes]:

@@ -135,6 +135,25 @@ def test_a_lost_call_loses_all_requests_that_were_sent(calls):
     assert b"y" not in [request for request, _ in service.exchanges]
 
 
+def test_a_request_behind_one_that_failed_is_not_sent_again(monkeypatch):
+    came = []
+
+    def half_of_the_second(server, received, context):
+        came.append(streams.assemble(received, 10, heartbeats=False)[0])
+        yield from streams.frames(came[-1])
+        came.append(streams.assemble(received, 10, heartbeats=False)[0])
+        yield next(streams.frames(Parts(5, [Future()])))
+
+    monkeypatch.setattr(server_module.Server, "exchange", half_of_the_second)
+    with serving(HandlerService(Echo())) as server, connected(server) as party:
+        first, *others = [party.begin(request) for request in (b"1", b"2", b"3")]
+        assert first() == b"1"
+        for answer in others:
+            with pytest.raises(ProtocolError, match=r"'bank'.*ended"):
+                answer()
+    assert came == [b"1", b"2"]
+
+
 @pytest.mark.parametrize("error", [OSError(28, "full"), ZeroDivisionError()])
 def test_after_a_failure_requests_have_a_new_call(error, calls):
     class Failing:

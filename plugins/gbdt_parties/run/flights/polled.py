@@ -120,8 +120,11 @@ class Asking:
                 answer.set_exception(error)
 
         self._under_way.append(answer)
-        # A daemon: an interrupted process does not wait for the other side.
-        Thread(target=ask, name="veilboost_asking", daemon=True).start()
+        try:
+            # A daemon: an interrupted process does not wait for the other side.
+            Thread(target=ask, name="veilboost_asking", daemon=True).start()
+        except RuntimeError:  # there are no more threads
+            ask()
 
 
 class Answering:

@@ -1,6 +1,8 @@
 """Channels of a run of two parties: one process, requests and answers, and frames that are not those due."""
 
 import struct
+import subprocess
+import sys
 from concurrent.futures import Future
 from threading import Event, Thread
 from types import SimpleNamespace
@@ -176,6 +178,14 @@ def test_a_run_over_requests_and_answers():
     ]
 
 
+def test_rounds_are_the_same_without_assertions():
+    pytest.importorskip("nacl")
+    this = f"{__file__}::{test_a_run_over_requests_and_answers.__name__}"
+    command = [sys.executable, "-O", "-m", "pytest", "-q", "-p", "no:cacheprovider", this]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stdout
+
+
 def test_messages_that_are_long_together_travel_in_several_requests(monkeypatch):
     monkeypatch.setattr(polled, "MAX_REQUEST_BYTES", 10)
     requests = []
@@ -220,6 +230,21 @@ def test_requests_are_under_way_while_this_side_goes_on():
         answer.set_result(b"")
     asking.finish()
     assert sent[-1] == [b"one too many"]
+
+
+def test_without_a_further_thread_a_request_is_waited_for_at_once(monkeypatch):
+    """Its answer must be taken by someone: all later requests of the session wait for that."""
+
+    class NoThread(Thread):
+        def start(self):
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(polled, "Thread", NoThread)
+    waited, asking = [], Asking(lambda request, is_last: lambda: waited.append(request) or b"")
+    asking.send(b"first")
+    asking.hand_over()
+    assert waited == [length_prefixed([b"first"])]
+    asking.finish()
 
 
 def test_a_request_that_is_lost_is_noticed_where_its_answer_is_waited_for():
