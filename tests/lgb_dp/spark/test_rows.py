@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import lgb_dp
+import spark_training  # noqa: F401
 from federated_training import X as ROWS
 from federated_training import Y as LABELS
 from federated_training import party, rows_of, train
