@@ -51,8 +51,7 @@ class Objective:
 
 
 NO_RANKING = (
-    "private training has no ranking, where a row moves the gradients of all rows of its query; train the "
-    "relevance of single rows, as numbers"
+    "private training has no ranking: a row moves the gradients of its query; train the relevance of rows"
 )
 
 SEVERAL_TARGETS = "multiregression"
