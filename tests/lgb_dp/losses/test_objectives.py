@@ -213,8 +213,8 @@ def test_bounds_that_are_read_from_labels_void_the_report():
         ({"objective": "tweedie", "tweedie_variance_power": 0.9}, "tweedie_variance_power"),
         ({"objective": "poisson", "alpha": 0.5}, "alpha=0.5 is not supported"),
         ({"objective": "poisson", "poisson_max_delta_step": 0.1}, "poisson_max_delta_step"),
-        ({"objective": "lambdarank"}, "relevance of single rows"),
-        ({"objective": "xendcg"}, "relevance of single rows"),
+        ({"objective": "lambdarank"}, "relevance of rows"),
+        ({"objective": "xendcg"}, "relevance of rows"),
     ],
 )
 def test_parameters_of_objectives_are_checked(params, match):
