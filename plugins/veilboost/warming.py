@@ -82,6 +82,11 @@ def _warm_newton() -> None:
     _private_kinds(newton, classes=True, regression=True)
     _private(newton, {"objective": "poisson"}, y=_labels(8), label_bounds=(0.0, 7.0))
     _private(newton, {"objective": "binary", "max_depth": 9, "num_leaves": 512})
+    settings: dict[str, Any] = {"epsilon": 50.0, "delta": 1e-5, "n_estimators": 2, "max_bin": 16}
+    X, times = _columns(), np.column_stack([_labels(8), _labels(8)]) + 1.0
+    lgb_dp.DPLGBMRegressor(**settings).fit(X, times, bounds=(-1.0, 4.0), label_bounds=(1.0, 8.0))
+    survival = lgb_dp.DPLGBMSurvival(**settings).fit(X, times, bounds=(-1.0, 4.0), label_bounds=(1.0, 8.0))
+    survival.score(X, times)
     for X in (_many_rows(), scipy.sparse.csr_matrix(_many_rows())):
         _private(newton, {"objective": "binary"}, 20, X=X, y=_labels(n_rows=_MANY_ROWS), max_bin=64)
 
